@@ -69,32 +69,33 @@ type Key struct {
 	Limits []Limit  `yaml:"limits" most:"16" doc:"limits on its usage, one for each resource and window"`
 }
 
-// pays reports whether some upstream that the key may use has a price.
-func (k Key) pays(upstreams []upstream.Upstream) bool {
-	return slices.ContainsFunc(upstreams, func(u upstream.Upstream) bool {
-		for model := range u.Models {
-			if (len(k.Models) == 0 || slices.Contains(k.Models, model)) && !u.PriceOf(model).Free() {
-				return true
-			}
+// uses returns the deployments' names of models that the key may use.
+func (k Key) uses(d upstream.Deployment) (models []string) {
+	for _, name := range d.Names {
+		if len(k.Models) == 0 || slices.Contains(k.Models, name) {
+			models = append(models, name)
 		}
-		return false
-	})
+	}
+	return models
+}
+
+// pays reports whether some model that the key may use has a price.
+func (k Key) pays(all []upstream.Deployment) bool {
+	return slices.ContainsFunc(all, func(d upstream.Deployment) bool { return !d.Price.Free() && len(k.uses(d)) > 0 })
 }
 
 // free returns the models that a key with a limit of money may use without paying, at some upstream.
-func (k Key) free(upstreams []upstream.Upstream) (models []string) {
+func (k Key) free(all []upstream.Deployment) (models []string) {
 	if !slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Resource == store.Money }) {
 		return nil
 	}
-	for _, u := range upstreams {
-		for model := range u.Models {
-			if (len(k.Models) == 0 || slices.Contains(k.Models, model)) && u.PriceOf(model).Free() && !slices.Contains(models, model) {
-				models = append(models, model)
-			}
+	for _, d := range all {
+		if d.Price.Free() {
+			models = append(models, k.uses(d)...)
 		}
 	}
 	slices.Sort(models)
-	return models
+	return slices.Compact(models)
 }
 
 // A Limit is a store.Limit in the configuration's form.
@@ -317,8 +318,9 @@ func (c Config) Check(r *fields.Report) {
 func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 	c.Upstream.Policy = policy
 	c.Upstream.Check(r)
+	all := c.Upstream.All()
 	has := func(model string) bool {
-		return slices.ContainsFunc(c.Upstream.Upstreams, func(s upstream.Upstream) bool { return s.Models[model] != "" })
+		return slices.ContainsFunc(all, func(d upstream.Deployment) bool { return d.Serves(model) })
 	}
 	r.Check(c.Model == "" || has(c.Model), "model", fmt.Sprintf("no upstream has %q", c.Model), "a model of an upstream")
 	for i, k := range c.Keys {
@@ -327,7 +329,7 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 		}
 		for j, l := range k.Limits {
 			at := r.At("keys[%d].limits[%d]", i, j)
-			at.Check(l.Resource != store.Money || k.pays(c.Upstream.Upstreams), "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
+			at.Check(l.Resource != store.Money || k.pays(all), "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
 			at.Check(l.Resource != store.Tokens || l.Amount == 0 || l.Amount > int64(c.ReplyTokens), "amount", fmt.Sprintf("%d is too little", l.Amount), fmt.Sprintf("more than reply_tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))
 		}
 	}

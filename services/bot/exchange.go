@@ -47,6 +47,7 @@ type exchange struct {
 	entry  store.Entry
 
 	request *openai.Request
+	added   int // the bound on tokens that the gateway has added; 0 is none
 	answer  *upstream.Answer
 	err     error // why the answer is missing or incomplete
 	how     cache.How
@@ -206,7 +207,7 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 		return nil, nil
 	}
 	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
-		r.Bound(g.cfg.ReplyTokens) // an answer must not exceed its reservation
+		x.bound()
 		if r.HasHiddenContext() {
 			r.PromptTokens += g.cfg.ContextTokens
 		}
@@ -216,12 +217,23 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 	if refused := exceeds(cost, key.limits); refused != nil {
 		return nil, refused
 	}
-	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: g.longest()}, nil
+	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: x.longest()}, nil
+}
+
+// bound bounds a request without a bound: an answer must not exceed its reservation. A model's own most tokens are a
+// bound that it need not be told.
+func (x *exchange) bound() {
+	r, most := x.request, x.who.key.pool.MaxTokens(x.request.Model)
+	if r.MaxTokens == 0 && most > 0 {
+		r.MaxTokens = most
+	} else if r.Bound(x.g.cfg.ReplyTokens) {
+		x.added = r.MaxTokens
+	}
 }
 
 // longest bounds the time of an answer, with all attempts at upstreams. After that its reservation is released.
-func (g *Gateway) longest() time.Duration {
-	return time.Duration(g.cfg.Upstream.Attempts)*g.cfg.Upstream.Total + g.cfg.DrainTime + time.Minute
+func (x *exchange) longest() time.Duration {
+	return x.who.key.pool.Longest() + x.g.cfg.DrainTime + time.Minute
 }
 
 // ask asks an upstream, or the cache if that is permitted. The result is recorded in any case.
@@ -274,6 +286,9 @@ func (x *exchange) alive() {
 func (x *exchange) setID(h http.Header) {
 	h.Set("X-Dyno-Id", x.entry.ID)
 	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(x.entry.Queue.Seconds(), 'f', 6, 64))
+	if x.added > 0 {
+		h.Set("X-Dyno-Max-Tokens", strconv.Itoa(x.added))
+	}
 }
 
 // setSource sets the response's header fields about the answer's source.

@@ -229,7 +229,7 @@ func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 		text, _ = masker.Text(text)
 		return text
 	}
-	l, err := g.newLive(g.cfg.Keys, g.cfg.Upstream.Upstreams, g.cfg.Model, nil)
+	l, err := g.newLive(g.cfg.Keys, g.cfg.Upstream, g.cfg.Model, nil)
 	if err != nil {
 		return err
 	}
@@ -255,8 +255,8 @@ func (g *Gateway) openRules() error {
 
 func (g *Gateway) openMetrics() error {
 	var upstreams, plugins []string
-	for _, u := range g.cfg.Upstream.Upstreams {
-		upstreams = append(upstreams, u.Name)
+	for _, d := range g.cfg.Upstream.All() {
+		upstreams = append(upstreams, d.Name)
 	}
 	for _, p := range g.cfg.Plugins {
 		plugins = append(plugins, p.Name)
@@ -354,7 +354,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	}
 	g.claims = claim.New(g.alive, claim.Config{
 		Coordinator: coordinator, Remote: g.redis != nil, Local: memory.NewCoordinator(0),
-		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, SessionTimeout: g.cfg.SessionWait, Lease: g.cfg.SessionLease, Longest: g.longest(),
+		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, SessionTimeout: g.cfg.SessionWait, Lease: g.cfg.SessionLease,
 		Settling: maxSettling + g.cfg.MaxConcurrent, Logger: g.log, Missed: func() { g.stats.Degraded("sessions") }, Unsettled: func() { g.stats.Unsettled.Inc() },
 	})
 	g.waitAtClose(g.claims.Wait)

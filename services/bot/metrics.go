@@ -41,11 +41,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		if u.Ready {
 			ready = 1
 		}
-		send(describe("upstream_ready", "1 if the upstream is asked, 0 while it cools down.", "upstream"), prometheus.GaugeValue, ready, u.Name)
-		send(describe("upstream_active", "Calls under way.", "upstream"), prometheus.GaugeValue, float64(u.Active), u.Name)
-		send(describe("upstream_calls_total", "Calls.", "upstream"), prometheus.CounterValue, float64(u.Asked), u.Name)
-		send(describe("upstream_failures_total", "Calls that failed.", "upstream"), prometheus.CounterValue, float64(u.Failures), u.Name)
-		send(describe("upstream_cooldowns_total", "Times that it began to cool down.", "upstream"), prometheus.CounterValue, float64(u.Cooled), u.Name)
+		send(describe("upstream_ready", "1 if the model is asked for, 0 while it cools down.", "upstream", "model"), prometheus.GaugeValue, ready, u.Name, u.Model)
+		send(describe("upstream_active", "Calls under way.", "upstream", "model"), prometheus.GaugeValue, float64(u.Active), u.Name, u.Model)
+		send(describe("upstream_calls_total", "Calls.", "upstream", "model"), prometheus.CounterValue, float64(u.Asked), u.Name, u.Model)
+		send(describe("upstream_failures_total", "Calls that failed.", "upstream", "model"), prometheus.CounterValue, float64(u.Failures), u.Name, u.Model)
+		send(describe("upstream_cooldowns_total", "Times that the model began to cool down.", "upstream", "model"), prometheus.CounterValue, float64(u.Cooled), u.Name, u.Model)
 	}
 	made, refused := c.g.live.Load().pool.Retries()
 	send(describe("retries_total", "Requests tried again."), prometheus.CounterValue, float64(made))

@@ -29,7 +29,7 @@ type live struct {
 const keylessID = "local"
 
 // newLive makes the state of keys and upstreams. Keys that existed before keep their shares.
-func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model string, before *live) (*live, error) {
+func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before *live) (*live, error) {
 	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: model}
 	if len(keys) == 0 {
 		l.keyless = &apiKey{id: keylessID}
@@ -46,12 +46,12 @@ func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model strin
 		}
 		l.keys[[sha256.Size]byte(sum)] = key
 		l.payers[k.ID] = key
-		if free := k.free(upstreams); len(free) > 0 {
+		if free := k.free(from.All()); len(free) > 0 {
 			g.log.Warn("a key with a limit of money may use models without a price, which it does not bound", "key", k.ID, "models", free)
 		}
 	}
 	c := g.asking
-	c.Upstreams, c.Tenants = upstreams, len(keys)
+	c.Providers, c.Deployments, c.Upstreams, c.Tenants = from.Providers, from.Deployments, from.Upstreams, len(keys)
 	if before != nil {
 		c.Before = before.pool
 	}
@@ -91,12 +91,12 @@ func (g *Gateway) reload() error {
 		return errors.New("keys: a gateway without API keys gets some, or loses all, only by a restart")
 	}
 	c := g.cfg
-	c.Keys, c.Upstream.Upstreams, c.Model = fresh.Keys, fresh.Upstream.Upstreams, fresh.Model
+	take(&c, fresh)
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("with the fields that only a restart changes: %w", err)
 	}
 	before := g.live.Load()
-	l, err := g.newLive(c.Keys, c.Upstream.Upstreams, c.Model, before)
+	l, err := g.newLive(c.Keys, c.Upstream, c.Model, before)
 	if err != nil {
 		return err
 	}
@@ -121,16 +121,22 @@ func (g *Gateway) reload() error {
 	}
 	g.live.Store(l)
 	before.pool.Close() // connections in use are closed after their answers
-	g.log.Info("read again", "keys", len(c.Keys), "upstreams", len(c.Upstream.Upstreams), "model", l.model)
+	g.log.Info("read again", "keys", len(c.Keys), "deployments", len(c.Upstream.All()), "model", l.model)
 	if others := restarts(g.cfg, fresh); len(others) > 0 {
 		g.log.Warn("these fields have changed, and only a restart reads them", "fields", others)
 	}
 	return nil
 }
 
+// take replaces the fields that are read again.
+func take(to *Config, from Config) {
+	to.Keys, to.Model = from.Keys, from.Model
+	to.Upstream.Providers, to.Upstream.Deployments, to.Upstream.Upstreams = from.Upstream.Providers, from.Upstream.Deployments, from.Upstream.Upstreams
+}
+
 // restarts returns the fields that differ and are not read again.
 func restarts(was, is Config) (fields []string) {
-	was.Keys, was.Upstream.Upstreams, was.Model = is.Keys, is.Upstream.Upstreams, is.Model
+	take(&was, is)
 	var compare func(path string, a, b reflect.Value)
 	compare = func(path string, a, b reflect.Value) {
 		for i := range a.NumField() {

@@ -138,12 +138,11 @@ type keyList struct {
 
 type upstreamState struct {
 	Name     string `json:"name"`
+	Model    string `json:"model"` // the upstream's name of it
 	Ready    bool   `json:"ready"`
 	Active   int64  `json:"active"`
 	Asked    uint64 `json:"asked"`
 	Failures uint64 `json:"failures"`
-	// Cooling are the models that cool down.
-	Cooling []string `json:"cooling,omitempty"`
 }
 
 type archiveState struct {
@@ -185,7 +184,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, s := range live.pool.States() {
-		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Ready, s.Active, s.Asked, s.Failures, s.Cooling})
+		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Model, s.Ready, s.Active, s.Asked, s.Failures})
 	}
 	b := g.batch.State()
 	list.Archive = archiveState{g.cfg.Archive, b.Pending, b.Failing}

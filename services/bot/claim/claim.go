@@ -23,7 +23,6 @@ type Config struct {
 	Waiters        int               // bound on the turns of a session that wait at this gateway
 	SessionTimeout time.Duration     // bound on a turn's wait for its session
 	Lease          time.Duration     // of a session
-	Longest        time.Duration     // from a reservation to its settlement
 	Settling       int               // bound on the claims that wait to be released
 	Logger         *slog.Logger
 	Missed         func() // called if the coordinator did not answer about a session
@@ -220,7 +219,7 @@ func (n *Claim) End(turns int64) {
 	}
 	if n.lock == nil {
 		if e.reservation != nil && e.with == n.all.Coordinator && n.all.Remote {
-			n.all.endLater(e, e.reservation.At.Add(n.all.Longest))
+			n.all.endLater(e, e.reservation.At.Add(e.reservation.Lease))
 		} else {
 			n.all.end(e)
 		}

@@ -60,11 +60,14 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// lease is that of reservations.
+const lease = time.Hour
+
 // with returns claims of a coordinator.
 func with(t *testing.T, c store.Coordinator) *Claims {
 	return New(t.Context(), Config{
 		Coordinator: c, Local: memory.NewCoordinator(0), Timeout: 3 * time.Second, Waiters: 1, SessionTimeout: 10 * time.Second, Lease: 30 * time.Second,
-		Longest: time.Hour, Settling: 1, Logger: slog.New(slog.DiscardHandler), Missed: func() {}, Unsettled: func() {},
+		Settling: 1, Logger: slog.New(slog.DiscardHandler), Missed: func() {}, Unsettled: func() {},
 	})
 }
 
@@ -137,7 +140,7 @@ func TestLockedTooLong(t *testing.T) {
 		h := with(t, c).locked(t, "s")
 		g := with(t, c)
 		list := []store.Limit{{Resource: store.Requests, Amount: 10}}
-		r := &store.Reservation{ID: "r", Key: "k", Limits: list, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Hour}
+		r := &store.Reservation{ID: "r", Key: "k", Limits: list, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: lease}
 		late, err := g.Enter(t.Context(), "s")
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +262,7 @@ func TestReleaseIsTriedAgain(t *testing.T) {
 // used is a claim of a reservation, with what was used of it.
 func (c *Claims) used(cost store.Cost, at time.Time) *Claim {
 	n := c.New()
-	n.reservation, n.with = &store.Reservation{At: at}, c.Coordinator
+	n.reservation, n.with = &store.Reservation{At: at, Lease: lease}, c.Coordinator
 	n.Use(cost)
 	return n
 }
@@ -327,7 +330,7 @@ func TestSettleOutlastsAnOutage(t *testing.T) {
 				g := with(t, a)
 				g.Remote, g.closing = true, closing
 				g.used(used, began).End(store.Unknown)
-				longest := g.Longest + lastEndPause
+				longest := lease + lastEndPause
 				if test.close > 0 {
 					<-time.After(test.close)
 					stop()

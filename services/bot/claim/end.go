@@ -36,7 +36,7 @@ func (c *Claims) end(e end) {
 		c.Missed()
 	}
 	if e.reservation != nil {
-		until = e.reservation.At.Add(c.Longest)
+		until = e.reservation.At.Add(e.reservation.Lease)
 	}
 	c.endLater(e, until)
 }

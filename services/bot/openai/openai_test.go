@@ -107,10 +107,10 @@ func TestBody(t *testing.T) {
 		{`{"model":"m","messages":[{}],"stream":true,"stream_options":{"other":1,"include_usage":false}}`, "x", `{"messages":[{}],"model":"x","stream":true,"stream_options":{"include_usage":true,"other":1}}`},
 	} {
 		r := parse(t, Chat, c.body)
-		if got := string(r.Body(c.model, MaxTokens, true)); got != c.want {
+		if got := string(r.Body(c.model, Bound{Field: MaxTokens}, true)); got != c.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
 		}
-		if again := string(r.Body(c.model, MaxTokens, true)); again != c.want {
+		if again := string(r.Body(c.model, Bound{Field: MaxTokens}, true)); again != c.want {
 			t.Errorf("a second time: %s", again)
 		}
 	}
@@ -121,43 +121,45 @@ func TestBody(t *testing.T) {
 		`{"model":"m","messages":[{}],"stream_options":{"include_usage":true}}`:               `{"messages":[{}],"model":"m","stream_options":{"include_usage":true}}`,
 	} {
 		r := parse(t, Chat, body)
-		if got := string(r.Body("m", MaxTokens, false)); got != want {
+		if got := string(r.Body("m", Bound{Field: MaxTokens}, false)); got != want {
 			t.Errorf("without options %s became %s", body, got)
 		}
-		if with := string(r.Body("m", MaxTokens, true)); !strings.Contains(with, "include_usage") {
+		if with := string(r.Body("m", Bound{Field: MaxTokens}, true)); !strings.Contains(with, "include_usage") {
 			t.Errorf("the request has changed: %s", with)
 		}
 	}
-	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m", MaxTokens, true)); got != `{"input":"x","model":"m","stream":true}` {
+	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m", Bound{Field: MaxTokens}, true)); got != `{"input":"x","model":"m","stream":true}` {
 		t.Errorf("responses: %s", got)
 	}
 }
 
-// TestBound: an upstream is told the bound that matters in the field that it knows, and in no other.
+// TestBound: an upstream is told a bound that the client has not set in the field that it knows. What the client has set
+// stays.
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		endpoint Endpoint
 		body     string
-		field    BoundField
+		bound    Bound
 		want     string
 	}{
-		{Chat, `{"model":"m","messages":[{}]}`, MaxTokens, `{"max_tokens":9,"messages":[{}],"model":"m"}`},
-		{Chat, `{"model":"m","messages":[{}]}`, MaxCompletionTokens, `{"max_completion_tokens":9,"messages":[{}],"model":"m"}`},
-		{Chat, `{"model":"m","messages":[{}],"max_tokens":7}`, MaxCompletionTokens, `{"max_completion_tokens":7,"messages":[{}],"model":"m"}`},
-		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7}`, MaxTokens, `{"max_tokens":7,"messages":[{}],"model":"m"}`},
-		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7,"max_tokens":8}`, MaxTokens, `{"max_tokens":8,"messages":[{}],"model":"m"}`},
-		{Responses, `{"model":"m","input":"x"}`, MaxTokens, `{"input":"x","max_output_tokens":9,"model":"m"}`},
-		{Responses, `{"model":"m","input":"x","max_output_tokens":7}`, MaxTokens, `{"input":"x","max_output_tokens":7,"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}]}`, Bound{MaxTokens, false}, `{"max_tokens":9,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}]}`, Bound{MaxCompletionTokens, true}, `{"max_completion_tokens":9,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_tokens":7}`, Bound{MaxCompletionTokens, false}, `{"max_tokens":7,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7}`, Bound{MaxTokens, false}, `{"max_completion_tokens":7,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7}`, Bound{MaxTokens, true}, `{"max_completion_tokens":7,"max_tokens":7,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7,"max_tokens":8}`, Bound{MaxTokens, true}, `{"max_completion_tokens":7,"max_tokens":8,"messages":[{}],"model":"m"}`},
+		{Responses, `{"model":"m","input":"x"}`, Bound{}, `{"input":"x","max_output_tokens":9,"model":"m"}`},
+		{Responses, `{"model":"m","input":"x","max_output_tokens":7}`, Bound{}, `{"input":"x","max_output_tokens":7,"model":"m"}`},
 	} {
 		r := parse(t, c.endpoint, c.body)
-		unbound := string(r.Body("m", c.field, true))
+		unbound := string(r.Body("m", c.bound, true))
 		r.Bound(9)
 		for range 2 {
-			if got := string(r.Body("m", c.field, true)); got != c.want {
+			if got := string(r.Body("m", c.bound, true)); got != c.want {
 				t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
 			}
 		}
-		if again := string(parse(t, c.endpoint, c.body).Body("m", c.field, true)); unbound != again || strings.Count(unbound, "tokens") != strings.Count(c.body, "tokens") {
+		if again := string(parse(t, c.endpoint, c.body).Body("m", c.bound, true)); unbound != again || strings.Count(unbound, "tokens") != strings.Count(c.body, "tokens") {
 			t.Errorf("without a limit %s became %s", c.body, unbound)
 		}
 	}
@@ -246,7 +248,7 @@ func TestNewChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"max_tokens":9,"messages":[{"role":"system","content":"be \"kind\""},{"role":"user","content":"天气?"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
-	if got := string(r.Body("m", MaxTokens, true)); got != want {
+	if got := string(r.Body("m", Bound{Field: MaxTokens}, true)); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	again := parse(t, Chat, want)
@@ -639,7 +641,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := r.Body("other", MaxTokens, true)
+		out := r.Body("other", Bound{Field: MaxTokens}, true)
 		again, err := Standard().Parse(e, out)
 		if err != nil {
 			t.Fatalf("%s became %s: %v", body, out, err)

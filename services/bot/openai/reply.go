@@ -39,6 +39,7 @@ func whole(value []byte) (n int, ok bool) {
 
 // A Reply is a whole answer, without a stream.
 type Reply struct {
+	ID    string // of /v1/responses
 	Text  string // of the first choice; "" if it calls tools
 	Bytes int    // of all output of the model, to estimate tokens
 	Usage *Usage // nil if it has none
@@ -64,7 +65,7 @@ type output struct {
 }
 
 func (o output) reply(c Codec) Reply {
-	r := Reply{Usage: usageOf(o.Usage)}
+	r := Reply{ID: c.textOf(o.ID), Usage: usageOf(o.Usage)}
 	var text strings.Builder
 	for _, item := range o.Output {
 		said, bytes := c.parts(item.Content)

@@ -48,11 +48,14 @@ type Request struct {
 	// PromptTokens estimates the tokens that the model reads: a quarter of the bytes of texts and of tools'
 	// descriptions. Images count 1,500 each, recordings and files a 64th of their bytes.
 	PromptTokens int
+	// Previous is the ID of the response that a request of /v1/responses continues; "" is none.
+	Previous string
 	// Background says that a client of /v1/responses accepts an answer that is not complete yet: it goes on without
 	// the client.
 	Background bool
 
-	bounded bool // the upstream must get MaxTokens
+	limited bool // the answer must not have more than MaxTokens
+	added   bool // MaxTokens is a bound that the client has not set
 	codec   Codec
 	fields  map[string]json.RawMessage
 	options map[string]json.RawMessage // of the stream
@@ -139,6 +142,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	} else {
 		r.IncludeUsage = true // in its last event, unasked
 		r.Background = r.says("background")
+		r.Previous = c.textOf(r.fields["previous_response_id"])
 	}
 	return r, nil
 }
@@ -158,9 +162,16 @@ const (
 	MaxCompletionTokens BoundField = "max_completion_tokens"
 )
 
-// Body returns the body for an upstream, with its name of the model, and the bound in its field. A stream requests
+// A Bound says how a server is told the bound on an answer's tokens.
+type Bound struct {
+	Field BoundField
+	// Only says that the server obeys no other field: it gets this one in addition to the client's.
+	Only bool
+}
+
+// Body returns the body for an upstream, with its name of the model, and the gateway's bound in its field. A stream requests
 // the usage at its end, unless the upstream does not know streamOptions.
-func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byte {
+func (r *Request) Body(model string, bound Bound, streamOptions bool) []byte {
 	fields, own := r.fields, false
 	remove := func(name string) {
 		if _, ok := fields[name]; !ok {
@@ -184,13 +195,8 @@ func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byt
 	if model != r.Model {
 		change("model", model)
 	}
-	if r.Endpoint == Chat && r.bounded {
-		change(string(bound), r.MaxTokens)
-		for _, other := range []BoundField{MaxTokens, MaxCompletionTokens} {
-			if other != bound {
-				remove(string(other)) // anyElement refuse both
-			}
-		}
+	if r.Endpoint == Chat && (r.added || r.limited && bound.Only && !r.says(string(bound.Field))) {
+		change(string(bound.Field), r.MaxTokens)
 	}
 	switch {
 	case r.Endpoint != Chat || !r.Stream:
@@ -226,15 +232,17 @@ func NamesOptions(refusal []byte) bool {
 	return bytes.Contains(refusal, []byte(optionsField)) || bytes.Contains(refusal, []byte("include_usage"))
 }
 
-// Bound sends the upstream a bound: the request's own, or the given one if it has none.
-func (r *Request) Bound(tokens int) {
-	if r.bounded = true; r.MaxTokens > 0 {
-		return
+// Bound bounds the answer to a request that has no bound, and keeps the bound of another. It reports whether it has
+// added one.
+func (r *Request) Bound(tokens int) bool {
+	if r.limited = true; r.MaxTokens > 0 {
+		return false
 	}
-	r.MaxTokens = tokens
+	r.added, r.MaxTokens = true, tokens
 	if r.Endpoint == Responses {
 		r.fields["max_output_tokens"] = strconv.AppendInt(nil, int64(tokens), 10)
 	}
+	return true
 }
 
 // Forget frees the request's fields once an upstream answers: a stream may last long. Do not use Body, Key,
@@ -266,6 +274,9 @@ func (r *Request) says(name string) bool {
 	v := string(r.fields[name])
 	return v != "" && v != "null" && v != "false"
 }
+
+// NoPreviousResponse is the code of a refusal of a request that continues a response that the server does not have.
+const NoPreviousResponse = "previous_response_not_found"
 
 // Continues reports whether the request refers to data that only one upstream keeps.
 func (r *Request) Continues() bool {
@@ -343,7 +354,7 @@ func (c Codec) NewChat(model string, messages []Message, stream bool, maxTokens 
 		said = append(c.appendString(said, m.Content), '}')
 	}
 	said = append(said, ']')
-	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said)), bounded: maxTokens > 0, codec: c}
+	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said)), added: maxTokens > 0, codec: c}
 	r.fields = map[string]json.RawMessage{"model": c.appendString(nil, model), "messages": said}
 	if stream {
 		r.fields["stream"] = json.RawMessage("true")

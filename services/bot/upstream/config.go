@@ -4,12 +4,18 @@
 package upstream
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
@@ -80,25 +86,57 @@ func (p Price) highest() Price {
 // Free reports whether no token costs anything.
 func (p Price) Free() bool { return p.highest() == Price{} }
 
-// An Upstream is one server. Start from Defaults.
-type Upstream struct {
-	Name string          `yaml:"name,required" doc:"its name in answers, metrics and the ledger; no two the same"`
-	URL  string          `yaml:"url,required" doc:"the URL of its API, up to and including /v1, without a user, a query or a fragment. Its address must be public or in allow_networks"`
-	Key  secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent as a bearer token; to a public address, only by https"`
-	// Models maps clients' names of models to the server's own.
-	Models map[string]string `yaml:"models,required" names:"text" most:"1000" doc:"its own name of each model, by the name that clients use"`
-	// Upstreams of equal priority get shares by their Weights.
-	Priority      int               `yaml:"priority" range:"-1000000..1000000" default:"0" doc:"it is asked only if none of a lower number can be"`
-	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
-	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls under way"`
-	Price         Price             `yaml:"price" doc:"prices of tokens"`
-	Prices        map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"prices of single models, by clients' names"`
-	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field that tells it how many tokens an answer may have, where there are limits"`
-	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
-	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
+// A Server says how a server of models is reached.
+type Server struct {
+	URL string          `yaml:"url" doc:"the URL of its API, up to and including /v1, without a user, a query or a fragment. Its address must be public or in allow_networks"`
+	Key secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent as a bearer token; to a public address, only by https"`
+	// Headers and Query are no secrets: they are in the configuration.
+	Headers map[string]string `yaml:"headers" names:"text" most:"64" doc:"further header fields that it is sent"`
+	Query   map[string]string `yaml:"query" names:"text" most:"64" doc:"the query that it is sent, such as {api-version: preview}"`
 	// NoStreamOptions is for a server that does not know them: the usage of its streams is estimated. A server that
 	// refuses them is asked without them in any case.
 	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, which request a stream's usage"`
+}
+
+// Terms say how a model at a server is asked.
+type Terms struct {
+	// Models of equal priority get shares by their Weights.
+	Priority      int               `yaml:"priority" range:"-1000000..1000000" default:"0" doc:"it is asked only if none of a lower number can be"`
+	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
+	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls of one model under way"`
+	MaxTokens     int               `yaml:"max_tokens" range:"0..134217728" otherwise:"unknown" doc:"the most tokens that an answer of it can have: with limits of tokens or money, a request without a bound reserves as many, and is not changed"`
+	Price         Price             `yaml:"price" doc:"prices of tokens"`
+	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field for the bound on the tokens of an answer that the gateway adds, where there are limits and the client sets none. If it is set here, the server obeys no other: with limits it gets this one in addition to the client's"`
+	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
+	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
+	Total         time.Duration     `yaml:"total_timeout" range:"0..24h" otherwise:"upstream.total_timeout" doc:"how long an answer may take, stream or not"`
+}
+
+// A Provider is a server, or a vendor, where an account has models.
+type Provider struct {
+	Name   string `yaml:"name,required" doc:"its name in deployments; no two the same, and none that of an upstream"`
+	Server `yaml:",inline"`
+}
+
+// A Deployment is a model at a provider. What fails, cools down and has places is a deployment. Start from
+// DefaultDeployment.
+type Deployment struct {
+	Name     string   `yaml:"name" otherwise:"provider/model" doc:"its name in answers, metrics and the ledger; no two the same"`
+	Provider string   `yaml:"provider,required" doc:"the name of a provider"`
+	Model    string   `yaml:"model,required" doc:"the provider's own name of the model; * is what * stands for in names"`
+	Names    []string `yaml:"names" most:"1000" otherwise:"model" doc:"the names of the model that clients use; one may end in *, such as openai/*, for models that no other deployment names"`
+	Terms    `yaml:",inline"`
+}
+
+// An Upstream is a provider with its models: the short form of a Provider with a Deployment for each model, which all
+// have the upstream's name. Start from DefaultUpstream.
+type Upstream struct {
+	Name   string `yaml:"name,required" doc:"its name in answers, metrics and the ledger; no two the same"`
+	Server `yaml:",inline"`
+	// Models maps clients' names of models to the server's own.
+	Models map[string]string `yaml:"models,required" names:"text" most:"1000" doc:"its own name of each model, by the name that clients use"`
+	Prices map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"prices of single models, by clients' names"`
+	Terms  `yaml:",inline"`
 }
 
 // PriceOf returns the price of a model.
@@ -109,24 +147,87 @@ func (u Upstream) PriceOf(model string) Price {
 	return u.Price
 }
 
+// deployments returns a deployment for each of its own models, and for each price of one.
+func (u Upstream) deployments() (list []Deployment) {
+	for _, name := range slices.Sorted(maps.Keys(u.Models)) {
+		d := Deployment{Name: u.Name, Provider: u.Name, Model: u.Models[name], Names: []string{name}, Terms: u.Terms}
+		d.Price = u.PriceOf(name)
+		i := slices.IndexFunc(list, func(other Deployment) bool { return other.Model == d.Model && reflect.DeepEqual(other.Price, d.Price) })
+		if i >= 0 {
+			list[i].Names = append(list[i].Names, name)
+			continue
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
 // policy returns the policy for its addresses: its key is a secret.
-func (u Upstream) policy(p outward.Policy) outward.Policy {
-	if u.Key != "" {
-		return p.RequireTLSOrAllowlist(u.URL)
+func (s Server) policy(p outward.Policy) outward.Policy {
+	if s.Key != "" {
+		return p.RequireTLSOrAllowlist(s.URL)
 	}
 	return p
 }
 
-// bound returns the field for the bound on tokens.
-func (u Upstream) bound() openai.BoundField {
-	if u.Bound != "" {
-		return u.Bound
+// bound returns the field for the bound on tokens, of a server with that URL.
+func (t Terms) bound(at string) openai.BoundField {
+	if t.Bound != "" {
+		return t.Bound
 	}
-	to, err := url.Parse(u.URL)
+	to, err := url.Parse(at)
 	if err == nil && (to.Hostname() == "api.openai.com" || strings.HasSuffix(to.Hostname(), ".openai.azure.com")) {
 		return openai.MaxCompletionTokens
 	}
 	return openai.MaxTokens
+}
+
+// wildcard ends a name of models that stands for many.
+const wildcard = "*"
+
+// All returns the deployments, with those of upstreams, and with all of their names.
+func (c Config) All() []Deployment {
+	list := slices.Clone(c.Deployments)
+	for _, u := range c.Upstreams {
+		list = append(list, u.deployments()...)
+	}
+	for i := range list {
+		d := &list[i]
+		d.Name, d.Names = d.name(), d.names()
+	}
+	return list
+}
+
+// Serves reports whether clients can ask it for a model, as far as names tell.
+func (d Deployment) Serves(model string) bool {
+	return slices.ContainsFunc(d.names(), func(n string) bool {
+		before, many := strings.CutSuffix(n, wildcard)
+		return n == model || many && strings.HasPrefix(model, before) && len(model) > len(before)
+	})
+}
+
+// names returns the names that clients use.
+func (d Deployment) names() []string {
+	if len(d.Names) > 0 {
+		return d.Names
+	}
+	return []string{d.Model}
+}
+
+// name returns its name in answers, metrics and the ledger.
+func (d Deployment) name() string { return cmp.Or(d.Name, d.Provider+"/"+d.Model) }
+
+// own returns the provider's name of a model that a client asks for by one of the names.
+func (d Deployment) own(name string) string {
+	if !strings.Contains(d.Model, wildcard) {
+		return d.Model
+	}
+	for _, n := range d.names() {
+		if before, is := strings.CutSuffix(n, wildcard); is && strings.HasPrefix(name, before) {
+			return strings.Replace(d.Model, wildcard, name[len(before):], 1)
+		}
+	}
+	return name
 }
 
 // A Client configures connections to upstreams.
@@ -140,7 +241,9 @@ type Client struct {
 
 // Config configures a Pool. Start from Defaults.
 type Config struct {
-	Upstreams []Upstream `yaml:"upstreams,outer" most:"256" doc:"the servers of models"`
+	Providers   []Provider   `yaml:"providers,outer" most:"256" doc:"the servers of models, or the accounts there"`
+	Deployments []Deployment `yaml:"deployments,outer" most:"4096" doc:"the models of providers"`
+	Upstreams   []Upstream   `yaml:"upstreams,outer" most:"256" doc:"providers with models that all have the same terms"`
 	// Policy says which addresses upstreams may have.
 	Policy outward.Policy
 	// Transport makes the calls; nil is a transport of this package, by Client. It must apply the policy to
@@ -188,6 +291,9 @@ const maxRetryAfter = time.Hour
 // Defaults returns the Config that every field starts from. It has no upstreams.
 func Defaults() Config { return fields.Default[Config]() }
 
+// DefaultDeployment returns the Deployment that every field starts from.
+func DefaultDeployment() Deployment { return fields.Default[Deployment]() }
+
 // DefaultUpstream returns the Upstream that every field starts from.
 func DefaultUpstream() Upstream { return fields.Default[Upstream]() }
 
@@ -197,20 +303,46 @@ func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 // Check reports violations of rules across fields, which tags cannot express. The report is that of the enclosing
 // configuration.
 func (c Config) Check(r *fields.Report) {
-	r.Check(len(c.Upstreams) > 0, "upstreams", "there is none", "such as --upstream http://127.0.0.1:9000/v1")
+	r.Check(len(c.Upstreams)+len(c.Deployments) > 0, "upstreams", "there is none, and no deployment", "such as --upstream http://127.0.0.1:9000/v1")
 	seen := map[string]bool{}
+	server := func(at *fields.Report, name string, s Server) {
+		at.Check(!seen[name], "name", fmt.Sprintf("%q is there twice", name), "give each provider and upstream its own")
+		seen[name] = true
+		at.Check(s.URL != "", "url", "is missing", "such as https://api.openai.com/v1")
+		if s.URL != "" {
+			at.Error("url", s.policy(c.Policy).CheckURL(s.URL))
+		}
+		at.Check(!strings.ContainsAny(s.URL, "?#"), "url", fmt.Sprintf("%q has a query or a fragment", s.URL), "leave it out: paths are put after it; query has parameters")
+		for field, value := range s.Headers {
+			at.Check(httpguts.ValidHeaderFieldName(field) && httpguts.ValidHeaderFieldValue(value), "headers."+field, "is no header field", "such as OpenAI-Organization: org-1")
+		}
+	}
+	for i, p := range c.Providers {
+		server(r.At("providers[%d]", i), p.Name, p.Server)
+	}
 	for i, u := range c.Upstreams {
 		at := r.At("upstreams[%d]", i)
-		at.Check(!seen[u.Name], "name", fmt.Sprintf("%q is there twice", u.Name), "give each upstream its own")
-		seen[u.Name] = true
-		at.Error("url", u.policy(c.Policy).CheckURL(u.URL))
-		at.Check(!strings.ContainsAny(u.URL, "?#"), "url", fmt.Sprintf("%q has a query or a fragment", u.URL), "leave it out: paths are put after it")
+		server(at, u.Name, u.Server)
 		at.Check(len(u.Models) > 0, "models", "there is none", "such as {dyno-1: dyno-1}")
 		for name, own := range u.Models {
 			at.Check(own != "", "models."+name, "is empty", "the server's own name of the model")
 		}
 		for name := range u.Prices {
 			at.Check(u.Models[name] != "", "prices."+name, fmt.Sprintf("%q is none of its models", name), "a name of models, as clients use it")
+		}
+	}
+	named := map[string]bool{}
+	for i, d := range c.Deployments {
+		at := r.At("deployments[%d]", i)
+		at.Check(slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == d.Provider }), "provider", fmt.Sprintf("%q is no provider", d.Provider), "the name of one of providers")
+		name := d.name()
+		at.Check(!named[name] && !slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == name }), "name", fmt.Sprintf("%q is there twice", name), "give each deployment its own")
+		named[name] = true
+		many := strings.Contains(d.Model, wildcard)
+		at.Check(strings.Count(d.Model, wildcard) <= 1, "model", fmt.Sprintf("%q has more than one *", d.Model), "one at most")
+		for j, n := range d.names() {
+			inner := strings.Contains(strings.TrimSuffix(n, wildcard), wildcard)
+			at.Check(n != "" && !inner && strings.HasSuffix(n, wildcard) == many, fmt.Sprintf("names[%d]", j), fmt.Sprintf("%q is not possible", n), "a name; one that ends in * goes with a model that has *, and only with that")
 		}
 	}
 	r.Check(c.MaxCooldown >= c.Cooldown, "upstream.max_cooldown", fmt.Sprintf("%v is too little", c.MaxCooldown), fmt.Sprintf("at least cooldown, %v", c.Cooldown))

@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"dyno/internal/contentcoding"
 	"dyno/services/bot/breaker"
 	"dyno/services/bot/budget"
@@ -32,40 +34,57 @@ import (
 
 // A Pool asks upstreams. Its methods may be called from any goroutine.
 type Pool struct {
-	cfg     Config
-	log     *slog.Logger
-	own     []*http.Transport // empty if Config has one
-	targets []*target
-	models  []string
-	budget  *retryBudget
-	random  func(n int64) int64
-	retries atomic.Uint64
-	refused atomic.Uint64 // retries refused by the budget
+	cfg       Config
+	log       *slog.Logger
+	own       []*http.Transport // empty if Config has one
+	providers []*provider
+	targets   []*target
+	named     map[string][]*target // by clients' names
+	wild      []*target            // with a name that stands for many
+	models    []string
+	made      *lru.Cache[string, *target] // by the IDs of responses
+	budget    *retryBudget
+	random    func(n int64) int64
+	retries   atomic.Uint64
+	refused   atomic.Uint64 // retries refused by the budget
 }
 
-type target struct {
-	Upstream
-	index   int // in the order of the configuration
-	via     http.RoundTripper
-	breaker breaker.Breaker             // for the server
-	models  map[string]*breaker.Breaker // by its own names; never changed
-	urls    [2]*url.URL                 // by endpoint; never changed
-	places  *budget.Budget
+// maxMade bounds the responses whose deployment is remembered. The deployments of others are found by asking them.
+const maxMade = 1 << 14
 
-	noOptions atomic.Bool // it does not know options of streams, and gets none
+// A provider is a server.
+type provider struct {
+	Server
+
+	name      string
+	index     int // in the order of the configuration
+	via       http.RoundTripper
+	breaker   breaker.Breaker
+	urls      [2]*url.URL  // by endpoint; never changed
+	noOptions atomic.Bool  // it does not know options of streams, and gets none
+	logged    atomic.Int64 // time of the last logged failure, in Unix seconds
+}
+
+// A target is a deployment: a model of a provider.
+type target struct {
+	Deployment
+
+	provider *provider
+	index    int // in the order of the configuration
+	breaker  breaker.Breaker
+	places   *budget.Budget
+	bound    openai.Bound
 
 	asked, failures, cooled atomic.Uint64
-	logged                  atomic.Int64 // time of the last logged failure, in Unix seconds
 }
 
-// State is the state of an upstream at one time.
+// State is the state of a deployment at one time.
 type State struct {
 	Name                    string
+	Model                   string // the provider's name
 	Active                  int64
 	Asked, Failures, Cooled uint64 // requests; failed ones; beginnings of cool-downs
 	Ready                   bool
-	// Cooling are the models that cool down while the server does not, by clients' names.
-	Cooling []string
 }
 
 // New returns a pool. The error lists every fault of c.
@@ -78,74 +97,128 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
 	p.budget = p.newRetryBudget()
+	p.made, _ = lru.New[string, *target](maxMade) // its size is possible
 	if c.Codec.JSON == nil {
 		p.cfg.Codec = openai.Standard()
 	}
 	if c.Readers == nil {
 		p.cfg.Readers = &openai.ReaderPool{}
 	}
-	models := map[string]bool{}
-	for i, u := range c.Upstreams {
-		u.URL, u.Bound = strings.TrimSuffix(u.URL, "/"), u.bound()
-		u.FirstByte, u.Idle = cmp.Or(u.FirstByte, c.FirstByte), cmp.Or(u.Idle, c.Idle)
-		places := u.MaxConcurrent
-		if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
-			places = min(places, n) // a tenant must not wait for the connections of others
-		}
-		t := &target{Upstream: u, index: i, via: c.Transport, places: budget.New(int64(places), c.Tenants)}
-		p.initBreaker(&t.breaker)
-		t.models = map[string]*breaker.Breaker{}
-		for _, own := range u.Models {
-			if t.models[own] == nil {
-				t.models[own] = &breaker.Breaker{}
-				p.initBreaker(t.models[own])
-			}
-		}
-		t.noOptions.Store(u.NoStreamOptions)
-		if t.via == nil { // each has its own policy
-			own := outward.NewTransport(outward.Config{
-				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
-				HTTP2: c.Client.HTTP2,
-			})
-			p.own, t.via = append(p.own, own), own
-		}
-		for _, e := range []openai.Endpoint{openai.Chat, openai.Responses} {
-			to, err := url.Parse(u.URL + e.Path())
-			if err != nil {
-				return nil, err
-			}
-			t.urls[e] = to
-		}
-		t.takeOver(c.Before, c.Tenants)
-		p.targets = append(p.targets, t)
-		for name := range u.Models {
-			models[name] = true
+	for _, one := range c.Providers {
+		if err := p.addProvider(one); err != nil {
+			return nil, err
 		}
 	}
-	p.models = slices.Sorted(maps.Keys(models))
+	for _, u := range c.Upstreams {
+		if err := p.addProvider(Provider{u.Name, u.Server}); err != nil {
+			return nil, err
+		}
+	}
+	p.named = map[string][]*target{}
+	for _, d := range c.All() {
+		p.addTarget(d)
+	}
+	p.models = slices.Sorted(maps.Keys(p.named))
 	if c.Before != nil {
 		p.retries.Store(c.Before.retries.Load())
 		p.refused.Store(c.Before.refused.Load())
+		for _, id := range c.Before.made.Keys() { // from the oldest on
+			made, _ := c.Before.made.Peek(id)
+			if i := slices.IndexFunc(p.targets, func(t *target) bool { return made != nil && t.same(made) }); i >= 0 {
+				p.made.Add(id, p.targets[i])
+			}
+		}
 	}
 	return p, nil
 }
 
-// takeOver keeps the counters and places of the previous pool's upstream with this name. Its running calls keep their
-// places.
+func (p *Pool) addProvider(of Provider) error {
+	c := p.cfg
+	of.URL = strings.TrimSuffix(of.URL, "/")
+	to := &provider{Server: of.Server, name: of.Name, index: len(p.providers), via: c.Transport}
+	p.initBreaker(&to.breaker)
+	to.noOptions.Store(of.NoStreamOptions)
+	if to.via == nil { // each has its own policy
+		own := outward.NewTransport(outward.Config{
+			Policy: of.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
+			HTTP2: c.Client.HTTP2,
+		})
+		p.own, to.via = append(p.own, own), own
+	}
+	query := url.Values{}
+	for name, value := range of.Query {
+		query.Set(name, value)
+	}
+	for _, e := range []openai.Endpoint{openai.Chat, openai.Responses} {
+		at, err := url.Parse(of.URL + e.Path())
+		if err != nil {
+			return err
+		}
+		at.RawQuery = query.Encode()
+		to.urls[e] = at
+	}
+	if c.Before != nil {
+		for _, b := range c.Before.providers {
+			if b.name == to.name && b.URL == to.URL {
+				to.noOptions.Store(to.noOptions.Load() || b.noOptions.Load() && !b.NoStreamOptions)
+			}
+		}
+	}
+	p.providers = append(p.providers, to)
+	return nil
+}
+
+func (p *Pool) addTarget(d Deployment) {
+	c := p.cfg
+	at := p.providers[slices.IndexFunc(p.providers, func(s *provider) bool { return s.name == d.Provider })]
+	d.FirstByte, d.Idle, d.Total = cmp.Or(d.FirstByte, c.FirstByte), cmp.Or(d.Idle, c.Idle), cmp.Or(d.Total, c.Total)
+	places := d.MaxConcurrent
+	if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
+		places = min(places, n) // a tenant must not wait for the connections of others
+	}
+	t := &target{Deployment: d, provider: at, index: len(p.targets), places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}}
+	p.initBreaker(&t.breaker)
+	t.takeOver(c.Before, c.Tenants)
+	p.targets = append(p.targets, t)
+	for _, name := range d.Names {
+		if strings.HasSuffix(name, wildcard) {
+			p.wild = append(p.wild, t)
+		} else {
+			p.named[name] = append(p.named[name], t)
+		}
+	}
+}
+
+// of returns the deployments that serve a model: those that name it, or else those with a wildcard for it.
+func (p *Pool) of(model string) []*target {
+	if list := p.named[model]; list != nil {
+		return list
+	}
+	var list []*target
+	for _, t := range p.wild {
+		if !slices.Contains(list, t) && t.Serves(model) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// same reports whether two pools have the same deployment.
+func (t *target) same(other *target) bool { return t.Name == other.Name && t.Model == other.Model }
+
+// takeOver keeps the counters and places of the previous pool's deployment with this name and model. Its running calls
+// keep their places.
 func (t *target) takeOver(before *Pool, tenants int) {
 	if before == nil {
 		return
 	}
 	for _, b := range before.targets {
-		if b.Name != t.Name {
+		if !t.same(b) {
 			continue
 		}
 		t.asked.Store(b.asked.Load())
 		t.failures.Store(b.failures.Load())
 		t.cooled.Store(b.cooled.Load())
-		if b.URL == t.URL {
-			t.noOptions.Store(t.noOptions.Load() || b.noOptions.Load() && !b.NoStreamOptions)
-		}
 		if b.places.Most() == t.places.Most() {
 			t.places = b.places
 			t.places.SetTenants(tenants)
@@ -163,11 +236,16 @@ func (p *Pool) Close() {
 // Models returns clients' names of models, in order.
 func (p *Pool) Models() []string { return p.models }
 
-// Has reports whether some upstream has a model.
-func (p *Pool) Has(model string) bool {
-	_, ok := slices.BinarySearch(p.models, model)
-	return ok
+// Longest bounds the time of an answer, with all attempts.
+func (p *Pool) Longest() (most time.Duration) {
+	for _, t := range p.targets {
+		most = max(most, t.Total)
+	}
+	return most * time.Duration(p.cfg.Attempts)
 }
+
+// Has reports whether some upstream has a model.
+func (p *Pool) Has(model string) bool { return len(p.of(model)) > 0 }
 
 // Price returns a model's highest price at any upstream: for an answer of an unknown upstream.
 func (p *Pool) Price(model string) Price {
@@ -179,39 +257,41 @@ func (p *Pool) Price(model string) Price {
 func (p *Pool) Reserve(model string) Price { return p.most(model, Price.highest) }
 
 func (p *Pool) most(model string, of func(Price) Price) (most Price) {
-	for _, t := range p.targets {
-		if t.Models[model] != "" {
-			price := of(t.PriceOf(model))
-			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
+	for _, t := range p.of(model) {
+		price := of(t.Price)
+		most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
+	}
+	return most
+}
+
+// MaxTokens returns the most tokens that an answer of a model can have; 0 is unknown.
+func (p *Pool) MaxTokens(model string) (most int) {
+	for _, t := range p.of(model) {
+		if t.MaxTokens == 0 {
+			return 0
 		}
+		most = max(most, t.MaxTokens)
 	}
 	return most
 }
 
 // PriceAt returns a model's price at an upstream.
 func (p *Pool) PriceAt(upstream, model string) Price {
-	for _, t := range p.targets {
+	for _, t := range p.of(model) {
 		if t.Name == upstream {
-			return t.PriceOf(model)
+			return t.Price
 		}
 	}
 	return Price{}
 }
 
-// States returns the states of the upstreams, in the order of the configuration.
+// States returns the states of the deployments, in the order of the configuration.
 func (p *Pool) States() []State {
 	var list []State
 	now := time.Now()
 	for _, t := range p.targets {
-		s := State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.breaker.Answers(now), nil}
-		for name, own := range t.Models {
-			if !t.models[own].Answers(now) {
-				s.Cooling = append(s.Cooling, name)
-			}
-		}
-		slices.Sort(s.Cooling)
-		s.Ready = s.Ready && len(s.Cooling) < len(t.Models)
-		list = append(list, s)
+		ready := t.provider.breaker.Answers(now) && t.breaker.Answers(now)
+		list = append(list, State{t.Name, t.Model, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), ready})
 	}
 	return list
 }
@@ -255,6 +335,7 @@ type Error struct {
 	unclear bool  // the upstream or the client may be at fault: no reason for a cool-down
 	once    bool  // the upstream has the request, or has answered it: it must not get it again
 	options bool  // it does not know the options of streams
+	missing bool  // the response that the request continues is not there: another upstream may have it
 	server  bool  // the failure concerns the whole upstream, with all models
 	// answered says that the server is available, whatever the model's state.
 	answered bool
@@ -320,7 +401,8 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 // AskStream is Ask with alive, if not nil. While an upstream works on a stream without an event, it is called from
 // time to time. The caller is the goroutine that asks or reads the stream.
 func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, alive func()) (*Answer, error) {
-	if !p.Has(r.Model) {
+	all, maker := p.of(r.Model), p.maker(r)
+	if len(all) == 0 {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
 	retries := p.budget
@@ -334,17 +416,17 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 	tried, failed := map[*target]bool{}, map[*target]bool{}
 	var last *Error
 	for attempt, bound := 1, p.cfg.Attempts; ; attempt++ {
-		s, none := p.pick(r.Model, tried, of)
-		if none != nil && len(tried) > 0 && attempt <= bound && p.leaves(r.Model, tried) {
+		s, none := p.pick(all, maker, tried, of)
+		if none != nil && len(tried) > 0 && attempt <= bound && leaves(all, tried) {
 			// All available ones have been tried: repeat after a pause.
 			forget(tried)
 			if err := p.pause(ctx, attempt); err != nil {
 				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
 			}
-			s, none = p.pick(r.Model, tried, of)
+			s, none = p.pick(all, maker, tried, of)
 		}
 		if none != nil {
-			if last != nil {
+			if last != nil && !last.missing { // where it is not missing, nobody can be asked
 				if !last.once {
 					last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
 				}
@@ -371,14 +453,18 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		last = err
 		if err.options { // no failure: it is asked again without them
 			if w.noOptions == nil {
-				w.noOptions = map[*target]bool{}
+				w.noOptions = map[*provider]bool{}
 			}
-			w.noOptions[t] = true
+			w.noOptions[t.provider] = true
 			bound++
 			continue
 		}
 		tried[t] = err.once
-		if err.fatal || attempt == bound || !p.leaves(r.Model, tried) {
+		if err.missing && leaves(all, tried) { // no failure: the upstream has done nothing
+			bound++
+			continue
+		}
+		if err.fatal || attempt == bound || !leaves(all, tried) {
 			return nil, err
 		}
 		if !retries.retry() {
@@ -391,8 +477,8 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 }
 
 // leaves reports whether some upstream may be asked, or asked again.
-func (p *Pool) leaves(model string, tried map[*target]bool) bool {
-	return slices.ContainsFunc(p.targets, func(t *target) bool { return t.Models[model] != "" && !tried[t] })
+func leaves(all []*target, tried map[*target]bool) bool {
+	return slices.ContainsFunc(all, func(t *target) bool { return !tried[t] })
 }
 
 // forget removes upstreams that may be asked again.
@@ -404,9 +490,9 @@ func forget(tried map[*target]bool) {
 type want struct {
 	request   *openai.Request
 	of        *Tenant
-	alive     func()           // may be nil
-	lastSign  time.Time        // the last call of alive or returned event, or the start
-	noOptions map[*target]bool // upstreams that get no options of streams
+	alive     func()             // may be nil
+	lastSign  time.Time          // the last call of alive or returned event, or the start
+	noOptions map[*provider]bool // those that get no options of streams
 }
 
 // pause waits before upstreams are asked again.
@@ -422,8 +508,24 @@ func (p *Pool) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// pick takes an untried upstream for a request. If there is none, it returns the reason.
-func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Error) {
+// maker returns the deployment that made the response that a request continues; nil if it is unknown.
+func (p *Pool) maker(r *openai.Request) *target {
+	if r.Previous == "" {
+		return nil
+	}
+	t, _ := p.made.Get(r.Previous)
+	return t
+}
+
+// remember notes that a deployment made a response.
+func (p *Pool) remember(id string, t *target) {
+	if id != "" {
+		p.made.Add(id, t)
+	}
+}
+
+// pick takes an untried upstream for a request: maker, if that can be. If there is none, it returns the reason.
+func (p *Pool) pick(all []*target, maker *target, tried map[*target]bool, of *Tenant) (slot, *Error) {
 	now := time.Now()
 	for {
 		var (
@@ -431,19 +533,19 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 			busy       string
 			soonest    time.Time
 		)
-		for _, t := range p.targets {
-			if _, before := tried[t]; before || t.Models[model] == "" {
+		for _, t := range all {
+			if _, before := tried[t]; before {
 				continue
 			}
-			s := p.slot(t, of, model)
+			s := p.slot(t, of)
 			ready, when := s.ready(now)
-			all, own := s.place.Full()
+			full, own := s.place.Full()
 			switch {
 			case !ready:
 				if soonest.IsZero() || when.Before(soonest) {
 					soonest = when
 				}
-			case all:
+			case full:
 				busy = "all upstreams are busy"
 			case own:
 				busy = "this key has as many requests at the upstreams as one may have: others need the rest"
@@ -460,7 +562,11 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 			}
 			return slot{}, e
 		}
-		s := p.slot(choose(candidates, p.random), of, model)
+		chosen := maker
+		if !slices.Contains(candidates, maker) {
+			chosen = choose(candidates, p.random)
+		}
+		s := p.slot(chosen, of)
 		if !s.place.Hold(1) {
 			continue // another request has taken the last place
 		}
@@ -487,20 +593,21 @@ func isLate(cause error) bool {
 // ask asks one upstream. again says that the request has failed there before.
 func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
 	t, r := s.target, w.request
-	c := &call{pool: p, slot: s, again: again, request: r, options: !t.noOptions.Load() && !w.noOptions[t]}
+	c := &call{pool: p, slot: s, again: again, request: r, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
-	c.span.Text("gen_ai.request.model", t.Models[r.Model])
+	model := t.own(r.Model)
+	c.span.Text("gen_ai.request.model", model)
 	c.ctx, c.cancel = context.WithCancelCause(within)
-	c.total = time.AfterFunc(p.cfg.Total, func() { c.cancel(errTotal) })
+	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
 	defer func() {
 		if failure != nil {
 			failure.Upstream, failure.Sent = t.Name, c.sent.Load()
 			c.end(ctx, failure)
 		}
 	}()
-	asked := r.Body(t.Models[r.Model], t.Bound, c.options)
+	asked := r.Body(model, t.bound, c.options)
 	// net/http sends a body that it knows to be in memory together with the header, in one write.
 	var question *bytes.Reader
 	body := func() (io.ReadCloser, error) {
@@ -518,12 +625,15 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
 	req.ContentLength, req.GetBody = int64(len(asked)), body
-	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
+	req.URL, req.Host = t.provider.urls[r.Endpoint], t.provider.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be acceptable (RFC 9110, section 12.5.3)
 	trace.Inject(c.ctx, req.Header)
-	if t.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+string(t.Key))
+	for name, value := range t.provider.Headers {
+		req.Header.Set(name, value)
+	}
+	if t.provider.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+string(t.provider.Key))
 	}
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")
@@ -531,8 +641,8 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	}
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
-	resp, err := t.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
-	if asked = nil; c.sent.Load() {   // the request goes on as long as the stream does
+	resp, err := t.provider.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
+	if asked = nil; c.sent.Load() {            // the request goes on as long as the stream does
 		question.Reset(nil)
 	}
 	if err != nil {
@@ -571,7 +681,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.PriceOf(r.Model), Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
 }
 
 // maxDecoded bounds one decoded answer. Answers and events have bounds of their own.
@@ -650,7 +760,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 		c.good()
 	case outer.Err() != nil || failure.idle:
 		c.discard()
-	case failure.fatal:
+	case failure.fatal || failure.missing:
 		c.good() // it has answered: the request was at fault
 	default:
 		t.failures.Add(1)
@@ -666,7 +776,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 			return
 		}
 		level := slog.LevelDebug
-		if now := time.Now().Unix(); t.logged.Swap(now) != now { // at most one a second
+		if now := time.Now().Unix(); t.provider.logged.Swap(now) != now { // at most one a second
 			level = slog.LevelWarn
 		}
 		if c.pool.log.Enabled(outer, level) {
@@ -731,10 +841,11 @@ func (c *call) reported(f openai.Fault) *Error {
 
 // withoutKey removes the upstream's key from its text, which may repeat it.
 func (c *call) withoutKey(text []byte) []byte {
-	if c.target.Key == "" {
+	key := c.target.provider.Key
+	if key == "" {
 		return text
 	}
-	return bytes.ReplaceAll(text, []byte(c.target.Key), []byte("[key]"))
+	return bytes.ReplaceAll(text, []byte(key), []byte("[key]"))
 }
 
 // tokens estimates the tokens of the part of an answer so far.
@@ -776,8 +887,8 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		// Another upstream may answer. But repeated requests of this kind must not make the upstream cool down for
 		// all tenants.
 		e.unclear = true
-	case s == http.StatusNotFound && c.request.Continues():
-		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0 // the request names something that does not exist
+	case c.request.Continues() && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
+		e.Status, e.Body, e.missing, e.once, e.RetryAfter = s, body, true, true, 0
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
 		e.Type, e.Code = "", "" // a client would relate it to its own account
@@ -833,7 +944,8 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	case err != nil:
 		return nil, failed(err)
 	}
-	a := &Answer{Upstream: t.Name, Price: t.PriceOf(c.request.Model), Body: body, Reply: reply}
+	c.pool.remember(reply.ID, t)
+	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage
@@ -1003,8 +1115,11 @@ func (s *Stream) begin() *Error {
 	if s.event.Failed.Message != "" {
 		return c.reported(s.event.Failed)
 	}
-	if t := c.target; s.want.noOptions[t] && t.noOptions.CompareAndSwap(false, true) {
-		c.pool.log.Warn("upstream does not know stream_options: the tokens of its streams are estimated", "upstream", t.Name)
+	if at := c.target.provider; s.want.noOptions[at] && at.noOptions.CompareAndSwap(false, true) {
+		c.pool.log.Warn("upstream does not know stream_options: the tokens of its streams are estimated", "upstream", at.name)
+	}
+	if s.event.Start != nil {
+		c.pool.remember(s.event.Start.ID, c.target)
 	}
 	s.first = true
 	return nil

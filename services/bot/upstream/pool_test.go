@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func TestFallback(t *testing.T) {
 				if stream {
 					change = func(c *Config) { c.FirstByte, c.Total, c.Failures = 5*time.Second, time.Hour, 100 }
 				}
-				upstreams := []Upstream{{}, {Priority: 1}}
+				upstreams := []Upstream{{}, {Terms: Terms{Priority: 1}}}
 				inBubble(t, upstreams, change, nil, func(t *testing.T, b *bed) {
 					if fault == "refused" {
 						b.servers["a"].refuses = true
@@ -96,7 +97,7 @@ func TestNoFallback(t *testing.T) {
 					c.InterToken = llm.Delay{A: ms} // each is sent
 				}
 			}
-			inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.Idle, c.Total = 3*time.Second, time.Hour }, configure, func(t *testing.T, b *bed) {
+			inBubble(t, []Upstream{{}, {Terms: Terms{Priority: 1}}}, func(c *Config) { c.Idle, c.Total = 3*time.Second, time.Hour }, configure, func(t *testing.T, b *bed) {
 				if fault != "stuck" {
 					b.servers["a"].set(fault)
 				}
@@ -193,7 +194,7 @@ func TestUnclearProbe(t *testing.T) {
 	})
 }
 
-// TestNotKept: a request that names what an upstream keeps, and does not have, is at fault itself.
+// TestNotKept: a request that names what no upstream keeps is at fault itself. Each upstream is asked once.
 func TestNotKept(t *testing.T) {
 	inBubble(t, []Upstream{{}, {}}, func(c *Config) { c.Failures = 1 }, nil, func(t *testing.T, b *bed) {
 		for _, s := range b.servers {
@@ -209,13 +210,79 @@ func TestNotKept(t *testing.T) {
 			}
 			_, err = b.Ask(t.Context(), r, nil)
 			var e *Error
-			if errors.As(err, &e); i < 3 && (e.Status != http.StatusNotFound || !strings.Contains(string(e.Body), "no such response") || e.Attempts != 1) || i == 3 && e.Status != http.StatusBadGateway {
+			if errors.As(err, &e); i < 3 && (e.Status != http.StatusNotFound || !strings.Contains(string(e.Body), "no such response") || e.Attempts != 2) || i == 3 && e.Status != http.StatusBadGateway {
 				t.Errorf("%s: %+v", fields, e)
 			}
 			for _, s := range b.States() {
 				if i < 3 && (s.Failures != 0 || !s.Ready) {
 					t.Errorf("%s: %+v", fields, s)
 				}
+			}
+		}
+	})
+}
+
+// TestKeptElsewhere: a request that continues a response goes to the upstream that made it. If that is not known, as after
+// a restart, it is found; if it cannot be asked, the client does not hear that there is no such response.
+func TestKeptElsewhere(t *testing.T) {
+	inBubble(t, []Upstream{{}, {}, {}}, func(c *Config) { c.Failures, c.RetryBurst, c.RetryRatio = 1, 0, 0 }, nil, func(t *testing.T, b *bed) {
+		down := ""
+		for name, s := range b.servers {
+			s.handler = func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				switch text := string(body); {
+				case name == down:
+					w.WriteHeader(http.StatusServiceUnavailable)
+				case strings.Contains(text, "previous_response_id") && !strings.Contains(text, `"of-`+name):
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = io.WriteString(w, `{"error":{"message":"not found","code":"previous_response_not_found"}}`)
+				case strings.Contains(text, `"stream":true`):
+					_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.created\",\"response\":{\"id\":\"of-%s-2\"}}\n\ndata: {\"type\":\"response.completed\"}\n\n", name)
+				default:
+					_, _ = fmt.Fprintf(w, `{"id":"of-%s-1","status":"completed","output":[]}`, name)
+				}
+			}
+		}
+		ask := func(fields string) (*Answer, error) {
+			r, err := openai.Standard().Parse(openai.Responses, []byte(`{"model":"m","input":"hello"`+fields+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := b.Ask(t.Context(), r, nil)
+			if err == nil && a.Stream != nil {
+				_, _ = read(a.Stream)
+			}
+			return a, err
+		}
+		for range 9 {
+			for i, fields := range []string{"", `,"stream":true`} {
+				first, err := ask(fields)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next, err := ask(fmt.Sprintf(`,"previous_response_id":"of-%s-%d"`, first.Upstream, i+1))
+				if err != nil || next.Upstream != first.Upstream || next.Attempts != 1 {
+					t.Errorf("made by %s, continued by %+v, %v", first.Upstream, next, err)
+				}
+			}
+		}
+		b.made.Purge()
+		for _, name := range []string{"a", "b", "c"} {
+			if a, err := ask(`,"previous_response_id":"of-` + name + `-0"`); err != nil || a.Upstream != name {
+				t.Errorf("of %s: %+v, %v", name, a, err)
+			}
+		}
+		down = "b"
+		b.made.Purge()
+		for range 2 { // it fails, and then cools down
+			var e *Error
+			if _, err := ask(`,"previous_response_id":"of-b-0"`); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
+				t.Errorf("while it is down: %v", err)
+			}
+		}
+		for _, s := range b.States() {
+			if s.Ready == (s.Name == "b") {
+				t.Errorf("%+v", s)
 			}
 		}
 	})
@@ -385,7 +452,7 @@ func TestRetryBudget(t *testing.T) {
 
 // TestWeights: of equals each has its share; a lower priority has all.
 func TestWeights(t *testing.T) {
-	inBubble(t, []Upstream{{Weight: 3}, {Weight: 1}, {Priority: 1, Weight: 1000}}, nil, nil, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{Terms: Terms{Weight: 3}}, {Terms: Terms{Weight: 1}}, {Terms: Terms{Priority: 1, Weight: 1000}}}, nil, nil, func(t *testing.T, b *bed) {
 		for range 1000 {
 			if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
 				t.Fatal(err)
@@ -397,22 +464,82 @@ func TestWeights(t *testing.T) {
 	})
 }
 
+// TestDeployments: a model of a provider has names, and terms of its own; a name with a wildcard is for models that no
+// other deployment has.
+func TestDeployments(t *testing.T) {
+	inBubble(t, []Upstream{{}}, func(c *Config) {
+		u := c.Upstreams[0]
+		c.Upstreams = nil
+		c.Providers = []Provider{{Name: "p", Server: Server{URL: u.URL, Key: "secret", Headers: map[string]string{"X-Team": "shop"}, Query: map[string]string{"api-version": "1&2"}}}}
+		plain, many := DefaultDeployment(), DefaultDeployment()
+		plain.Provider, plain.Model, plain.Names, plain.MaxTokens, plain.Price = "p", "big-2", []string{"big", "wide"}, 10, Price{Prompt: 7}
+		many.Name, many.Provider, many.Model, many.Names = "rest", "p", "own-*", []string{"vendor/*"}
+		c.Deployments = []Deployment{plain, many}
+	}, nil, func(t *testing.T, b *bed) {
+		var query, team string
+		b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
+			var asked struct {
+				Model string `json:"model"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&asked)
+			query, team = r.URL.Query().Get("api-version"), r.Header.Get("X-Team")
+			_, _ = fmt.Fprintf(w, `{"choices":[{"message":{"content":%q}}]}`, asked.Model)
+		}
+		for name, want := range map[string]string{"big": "big-2", "wide": "big-2", "vendor/x/y": "own-x/y", "vendor/": "", "big-2": "", "other": ""} {
+			r := ask(t, false)
+			r.Model = name
+			a, err := b.Ask(t.Context(), r, nil)
+			switch {
+			case want == "":
+				if err == nil || b.Has(name) {
+					t.Errorf("%s is there: %+v", name, a)
+				}
+			case err != nil || a.Reply.Text != want || query != "1&2" || team != "shop" || (a.Upstream == "rest") != (name == "vendor/x/y") || (a.Price == Price{Prompt: 7}) != (want == "big-2"):
+				t.Errorf("%s: %+v, %v, %q, %q", name, a, err, query, team)
+			}
+		}
+		if list := b.Models(); !slices.Equal(list, []string{"big", "wide"}) || b.MaxTokens("wide") != 10 || b.MaxTokens("vendor/x") != 0 || b.States()[0].Name != "p/big-2" {
+			t.Errorf("%q, %+v", list, b.States())
+		}
+	})
+	for want, change := range map[string]func(*Config){
+		`deployments[0].provider: "none" is no provider`:  func(c *Config) { c.Deployments[0].Provider = "none" },
+		`deployments[1].name: "p/m" is there twice`:       func(c *Config) { c.Deployments = append(c.Deployments, c.Deployments[0]) },
+		`deployments[0].names[0]: "x*" is not possible`:   func(c *Config) { c.Deployments[0].Names = []string{"x*"} },
+		`deployments[0].names[0]: "x" is not possible`:    func(c *Config) { c.Deployments[0].Model, c.Deployments[0].Names = "*", []string{"x"} },
+		`deployments[0].model: "*-*" has more than one *`: func(c *Config) { c.Deployments[0].Model, c.Deployments[0].Names = "*-*", []string{"*"} },
+		`providers[1].name: "p" is there twice`:           func(c *Config) { c.Providers = append(c.Providers, c.Providers[0]) },
+		`providers[0].url: is missing`:                    func(c *Config) { c.Providers[0].URL = "" },
+		`providers[0].headers.a b: is no header field`:    func(c *Config) { c.Providers[0].Headers = map[string]string{"a b": "c"} },
+		`upstreams: there is none, and no deployment`:     func(c *Config) { c.Deployments = nil },
+	} {
+		c, d := Defaults(), DefaultDeployment()
+		c.Policy = loopback
+		d.Provider, d.Model = "p", "m"
+		c.Providers, c.Deployments = []Provider{{Name: "p", Server: Server{URL: "http://127.0.0.1/v1"}}}, []Deployment{d}
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestLastPlace: of two that choose an upstream with one place left, one has it.
 func TestLastPlace(t *testing.T) {
-	inBubble(t, []Upstream{{MaxConcurrent: 1}}, nil, nil, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{Terms: Terms{MaxConcurrent: 1}}}, nil, nil, func(t *testing.T, b *bed) {
 		first := true
 		var other slot
 		b.random = func(int64) int64 {
 			if first {
 				first = false
 				var err *Error
-				if other, err = b.pick("m", nil, nil); err != nil { // while this one chooses
+				if other, err = b.pick(b.of("m"), nil, nil, nil); err != nil { // while this one chooses
 					t.Errorf("the other: %v", err)
 				}
 			}
 			return 0
 		}
-		if own, err := b.pick("m", nil, nil); err == nil || err.Status != http.StatusServiceUnavailable {
+		if own, err := b.pick(b.of("m"), nil, nil, nil); err == nil || err.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v, %v: both have it", own, err)
 		}
 		if s := b.States()[0]; s.Active != 1 || s.Asked != 1 {
@@ -528,11 +655,11 @@ func TestBoundField(t *testing.T) {
 		u    Upstream
 		want openai.BoundField
 	}{
-		{Upstream{URL: "http://127.0.0.1:8000/v1"}, openai.MaxTokens}, {Upstream{URL: "https://api.mistral.ai/v1"}, openai.MaxTokens},
-		{Upstream{URL: "https://api.openai.com/v1"}, openai.MaxCompletionTokens}, {Upstream{URL: "https://x.openai.azure.com/openai/v1"}, openai.MaxCompletionTokens},
-		{Upstream{URL: "https://api.openai.com.example/v1"}, openai.MaxTokens}, {Upstream{URL: "https://api.openai.com/v1", Bound: openai.MaxTokens}, openai.MaxTokens},
+		{Upstream{Server: Server{URL: "http://127.0.0.1:8000/v1"}}, openai.MaxTokens}, {Upstream{Server: Server{URL: "https://api.mistral.ai/v1"}}, openai.MaxTokens},
+		{Upstream{Server: Server{URL: "https://api.openai.com/v1"}}, openai.MaxCompletionTokens}, {Upstream{Server: Server{URL: "https://x.openai.azure.com/openai/v1"}}, openai.MaxCompletionTokens},
+		{Upstream{Server: Server{URL: "https://api.openai.com.example/v1"}}, openai.MaxTokens}, {Upstream{Server: Server{URL: "https://api.openai.com/v1"}, Terms: Terms{Bound: openai.MaxTokens}}, openai.MaxTokens},
 	} {
-		if got := c.u.bound(); got != c.want {
+		if got := c.u.bound(c.u.URL); got != c.want {
 			t.Errorf("%+v: %s", c.u, got)
 		}
 	}
@@ -672,7 +799,7 @@ func TestPending(t *testing.T) {
 
 // TestKeyAndModel: each upstream gets its own name of the model and its own key, never the client's.
 func TestKeyAndModel(t *testing.T) {
-	inBubble(t, []Upstream{{Key: "secret", Models: map[string]string{"m": "own/name"}, Price: Price{Prompt: 1, Completion: 2}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{Server: Server{Key: "secret"}, Models: map[string]string{"m": "own/name"}, Terms: Terms{Price: Price{Prompt: 1, Completion: 2}}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
 		authorization := ""
 		s := b.servers["a"]
 		s.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -786,9 +913,9 @@ func TestKeyOverPlainHTTP(t *testing.T) {
 		u       Upstream
 		allowed bool
 	}{
-		{Upstream{URL: "http://a.example/v1", Key: "k"}, false},
-		{Upstream{URL: "https://a.example/v1", Key: "k"}, true},
-		{Upstream{URL: "http://a.example/v1"}, true},
+		{Upstream{Server: Server{URL: "http://a.example/v1", Key: "k"}}, false},
+		{Upstream{Server: Server{URL: "https://a.example/v1", Key: "k"}}, true},
+		{Upstream{Server: Server{URL: "http://a.example/v1"}}, true},
 	} {
 		if err := c.u.policy(outward.Policy{}).Check(public); (err == nil) != c.allowed {
 			t.Errorf("%+v: %v", c.u, err)
@@ -840,8 +967,8 @@ func TestModelsCoolByThemselves(t *testing.T) {
 					if asks("other") == c.all {
 						t.Error("the other model is asked for, or not")
 					}
-					if state := b.States()[0]; tenants == 1 && (state.Ready == c.all || !c.all && !slices.Equal(state.Cooling, []string{"m", "same"})) {
-						t.Errorf("%+v", state)
+					if states := b.States(); tenants == 1 && (states[0].Ready || states[1].Ready == c.all) {
+						t.Errorf("%+v", states)
 					}
 					<-time.After(31 * time.Second)
 					if !asks("m") || !asks("other") {
@@ -880,7 +1007,7 @@ func TestPrice(t *testing.T) {
 			t.Errorf("%+v: %d, and %d was reserved", c.u, got, reserved)
 		}
 	}
-	u := Upstream{Price: plain, Prices: map[string]Price{"small": {Prompt: 1}}}
+	u := Upstream{Terms: Terms{Price: plain}, Prices: map[string]Price{"small": {Prompt: 1}}}
 	if u.PriceOf("big") != plain || u.PriceOf("small") != (Price{Prompt: 1}) || (Price{}).Free() == (Price{Cached: of(1)}).Free() {
 		t.Error("prices of models")
 	}

@@ -129,7 +129,7 @@ func TestEnds(t *testing.T) {
 // Who waits is told, and nobody is asked twice.
 func TestSignsOfLife(t *testing.T) {
 	for _, each := range []string{ping, ":\n", "data:\n\n"} {
-		inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.FirstByte, c.Idle, c.Total = 3*time.Second, 2*time.Second, 5*time.Minute }, nil, func(t *testing.T, b *bed) {
+		inBubble(t, []Upstream{{}, {Terms: Terms{Priority: 1}}}, func(c *Config) { c.FirstByte, c.Idle, c.Total = 3*time.Second, 2*time.Second, 5*time.Minute }, nil, func(t *testing.T, b *bed) {
 			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
 				for _, what := range []string{word, word, stop + ended} {
 					for range 50 {
@@ -165,7 +165,7 @@ func TestSignsOfLife(t *testing.T) {
 // told anything before.
 func TestSilence(t *testing.T) {
 	const head = 2 * time.Second // until it comes
-	upstreams := []Upstream{{FirstByte: time.Minute, Idle: 2 * time.Minute}, {Priority: 1}}
+	upstreams := []Upstream{{Terms: Terms{FirstByte: time.Minute, Idle: 2 * time.Minute}}, {Terms: Terms{Priority: 1}}}
 	inBubble(t, upstreams, func(c *Config) { c.FirstByte, c.Idle = 5*time.Second, 7*time.Second }, nil, func(t *testing.T, b *bed) {
 		for _, first := range []bool{true, false} {
 			for _, s := range b.servers {
@@ -208,7 +208,7 @@ func TestSilence(t *testing.T) {
 // TestAskedOnce: an upstream that is slow, or whose answer has an unknown form, does not get the request again.
 func TestAskedOnce(t *testing.T) {
 	for _, stream := range []bool{false, true} {
-		inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.FirstByte, c.Total, c.Attempts, c.Failures = time.Second, 2*time.Second, 9, 100 }, nil, func(t *testing.T, b *bed) {
+		inBubble(t, []Upstream{{}, {Terms: Terms{Priority: 1}}}, func(c *Config) { c.FirstByte, c.Total, c.Attempts, c.Failures = time.Second, 2*time.Second, 9, 100 }, nil, func(t *testing.T, b *bed) {
 			b.servers["a"].set("hang")
 			b.servers["b"].handler = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "data: 7\n\n") }
 			var e *Error
@@ -257,7 +257,7 @@ func TestNoStreamOptions(t *testing.T) {
 		{400, "unknown field", false, "", [2]int{-1, -1}},
 		{500, "unknown field stream_options", false, "", [2]int{-1, -1}},
 	} {
-		inBubble(t, []Upstream{{NoStreamOptions: c.known}}, func(c *Config) { c.Attempts, c.RetryBurst = 1, 0 }, nil, func(t *testing.T, b *bed) {
+		inBubble(t, []Upstream{{Server: Server{NoStreamOptions: c.known}}}, func(c *Config) { c.Attempts, c.RetryBurst = 1, 0 }, nil, func(t *testing.T, b *bed) {
 			handler, asked := strict(c.status, c.refusal)
 			b.servers["a"].handler = handler
 			for _, calls := range c.calls {
@@ -307,7 +307,7 @@ func TestReasons(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			var logged bytes.Buffer
-			inBubble(t, []Upstream{{Key: key}}, func(config *Config) {
+			inBubble(t, []Upstream{{Server: Server{Key: key}}}, func(config *Config) {
 				config.Attempts, config.Logger = 1, slog.New(slog.NewTextHandler(&logged, nil))
 				config.Mask = func(text string) string { return strings.ReplaceAll(text, "used", "[secret]") }
 				config.Policy.Allow = loopback.Allow

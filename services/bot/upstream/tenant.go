@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"sync"
 	"time"
 
 	"dyno/services/bot/breaker"
@@ -14,33 +13,25 @@ import (
 type Tenant struct {
 	answers   *budget.Tenant
 	retries   *retryBudget
-	alone     bool // it is the only one, and may use all places
-	standings []standing
+	alone     bool              // it is the only one, and may use all places
+	standings []standing        // by deployment
+	providers []breaker.Breaker // by provider
 }
 
-// A standing is the state of one upstream for a tenant.
+// A standing is the state of one deployment for a tenant.
 type standing struct {
 	places  budget.Tenant
 	breaker breaker.Breaker
-	models  sync.Map // of *breaker.Breaker, by the upstream's own names, for models that the tenant has used
-}
-
-// model returns the breaker of one model.
-func (s *standing) model(name string, init func(*breaker.Breaker)) *breaker.Breaker {
-	if b, ok := s.models.Load(name); ok {
-		return b.(*breaker.Breaker)
-	}
-	own := &breaker.Breaker{}
-	init(own)
-	b, _ := s.models.LoadOrStore(name, own)
-	return b.(*breaker.Breaker)
 }
 
 // NewTenant returns a tenant. answers holds the bytes of its whole answers during Ask; nil is without a bound.
 func (p *Pool) NewTenant(answers *budget.Tenant) *Tenant {
-	t := &Tenant{answers: answers, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets))}
+	t := &Tenant{answers: answers, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets)), providers: make([]breaker.Breaker, len(p.providers))}
 	for i := range t.standings {
 		p.initBreaker(&t.standings[i].breaker)
+	}
+	for i := range t.providers {
+		p.initBreaker(&t.providers[i])
 	}
 	return t
 }
@@ -49,7 +40,7 @@ func (p *Pool) initBreaker(b *breaker.Breaker) {
 	b.Init(p.cfg.Failures, p.cfg.Cooldown, p.cfg.MaxCooldown)
 }
 
-// A gate decides whether an upstream, or one of its models, is asked: for all tenants, and for one.
+// A gate decides whether a provider, or one of its deployments, is asked: for all tenants, and for one.
 type gate struct {
 	all, own        *breaker.Breaker // own is nil without a tenant
 	probe, ownProbe bool
@@ -125,15 +116,14 @@ type slot struct {
 	server, model gate
 }
 
-// slot returns the slot of a tenant's call for a model, without taking it.
-func (p *Pool) slot(t *target, of *Tenant, model string) slot {
-	name := t.Models[model]
-	s := slot{target: t, server: gate{all: &t.breaker}, model: gate{all: t.models[name]}}
+// slot returns the slot of a tenant's call, without taking it.
+func (p *Pool) slot(t *target, of *Tenant) slot {
+	s := slot{target: t, server: gate{all: &t.provider.breaker}, model: gate{all: &t.breaker}}
 	var holder *budget.Tenant
 	if of != nil {
 		standing := &of.standings[t.index]
 		if holder = &standing.places; !of.alone {
-			s.server.own, s.model.own = &standing.breaker, standing.model(name, p.initBreaker)
+			s.server.own, s.model.own = &of.providers[t.provider.index], &standing.breaker
 		}
 	}
 	s.place = t.places.Grant(holder)

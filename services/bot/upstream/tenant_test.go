@@ -149,7 +149,7 @@ func TestTriesCountOnce(t *testing.T) {
 
 // TestOwnRetries: who uses up its retries leaves others theirs.
 func TestOwnRetries(t *testing.T) {
-	inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.Tenants, c.Attempts, c.RetryRatio, c.RetryBurst = 2, 2, 0, 2 }, nil, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{}, {Terms: Terms{Priority: 1}}}, func(c *Config) { c.Tenants, c.Attempts, c.RetryRatio, c.RetryBurst = 2, 2, 0, 2 }, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].set("408")
 		one, two := b.NewTenant(nil), b.NewTenant(nil)
 		for i := range 3 {

@@ -56,7 +56,7 @@ export interface KeyList {
   total: number;
   next?: number;
   missing: string[];
-  upstreams: { name: string; ready: boolean; active: number; asked: number; failures: number }[];
+  upstreams: { name: string; model: string; ready: boolean; active: number; asked: number; failures: number }[];
   archive: { kind: string; pending: number; failing: boolean };
 }
 

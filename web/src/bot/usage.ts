@@ -79,9 +79,9 @@ export function keys(app: App): Page {
       h("p", { class: "controls" }, t("keys.page", { from: list.keys.length > 0 ? offset + 1 : 0, to: offset + list.keys.length, total: list.total }),
         offset > 0 && turn(0, t("keys.first")), list.next !== undefined && turn(list.next, t("keys.next"))),
       h("section", {}, h("h2", {}, t("keys.upstreams")), table(t("keys.upstreams"), [
-        { head: t("keys.upstream"), left: true }, { head: t("keys.state"), left: true }, { head: t("keys.active") }, { head: t("keys.asked") }, { head: t("keys.failures") },
+        { head: t("keys.upstream"), left: true }, { head: t("keys.model"), left: true }, { head: t("keys.state"), left: true }, { head: t("keys.active") }, { head: t("keys.asked") }, { head: t("keys.failures") },
       ], list.upstreams.map((u) => [
-        u.name, h("span", { class: u.ready ? "badge good" : "badge bad" }, t(u.ready ? "keys.ready" : "keys.cooling")), u.active.toLocaleString("en"), u.asked.toLocaleString("en"), u.failures.toLocaleString("en"),
+        u.name, u.model, h("span", { class: u.ready ? "badge good" : "badge bad" }, t(u.ready ? "keys.ready" : "keys.cooling")), u.active.toLocaleString("en"), u.asked.toLocaleString("en"), u.failures.toLocaleString("en"),
       ]))),
       h("section", {}, h("h2", {}, t("keys.archive")), h("p", {}, t("keys.archiveState", { kind: list.archive.kind, n: list.archive.pending.toLocaleString("en") }), list.archive.failing && [" ", t("keys.archiveFailing")])),
     ];
