@@ -213,7 +213,7 @@ var arrows = []arrow{
 	{"services/bot/resume", nil, "it keeps events without knowing what they say"},
 	{"services/bot/outward", []string{"internal/contentcoding"}, "which addresses may be called depends on no caller"},
 	{"services/bot/plugin", []string{"services/bot/breaker", "services/bot/outward", "services/internal/trace", "services/bot/budget"}, "plugins know what they are asked, and nothing of whom the answer is for"},
-	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/internal/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
+	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/dialect", "services/bot/outward", "services/bot/openai", "services/internal/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"internal/fields", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/internal", []string{"internal/exit", "internal/buildinfo", "internal/descriptors", "internal/fields", "internal/hangup", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},

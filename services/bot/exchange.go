@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"dyno/services/bot/admission"
@@ -297,6 +298,9 @@ func (x *exchange) setSource() {
 	x.setID(h)
 	h.Set("X-Dyno-Upstream", x.answer.Upstream)
 	h.Set("X-Dyno-Attempts", strconv.Itoa(x.answer.Attempts))
+	if list := x.answer.Dropped; len(list) > 0 {
+		h.Set("X-Dyno-Dropped", openai.Brief(strings.Join(list, ", ")))
+	}
 	if x.how != cache.Made {
 		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[x.how])
 	}

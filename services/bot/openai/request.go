@@ -245,6 +245,12 @@ func (r *Request) Bound(tokens int) bool {
 	return true
 }
 
+// Added reports whether the bound is one that the gateway has added.
+func (r *Request) Added() bool { return r.added }
+
+// Encoded returns the client's request.
+func (r *Request) Encoded() []byte { return r.codec.encode(r.fields) }
+
 // Forget frees the request's fields once an upstream answers: a stream may last long. Do not use Body, Key,
 // Continues, HasHiddenContext and Deterministic afterwards.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }

@@ -20,6 +20,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
 	"dyno/services/bot/budget"
+	"dyno/services/bot/dialect"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 )
@@ -88,8 +89,9 @@ func (p Price) Free() bool { return p.highest() == Price{} }
 
 // A Server says how a server of models is reached.
 type Server struct {
-	URL string          `yaml:"url" doc:"the URL of its API, up to and including /v1, without a user, a query or a fragment. Its address must be public or in allow_networks"`
-	Key secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent as a bearer token; to a public address, only by https"`
+	Dialect Dialect         `yaml:"dialect" oneof:"openai azure vllm anthropic gemini ollama" otherwise:"openai" doc:"the form of its API; openai is that of most servers. What clients ask in another form is translated"`
+	URL     string          `yaml:"url" otherwise:"the vendor's own, of openai, anthropic and gemini" doc:"the URL of its API, up to and including /v1 (gemini: /v1beta; ollama and azure with api-version: the server), without a user, a query or a fragment. Its address must be public or in allow_networks"`
+	Key     secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent; to a public address, only by https"`
 	// Headers and Query are no secrets: they are in the configuration.
 	Headers map[string]string `yaml:"headers" names:"text" most:"64" doc:"further header fields that it is sent"`
 	Query   map[string]string `yaml:"query" names:"text" most:"64" doc:"the query that it is sent, such as {api-version: preview}"`
@@ -108,6 +110,7 @@ type Terms struct {
 	Price         Price             `yaml:"price" doc:"prices of tokens"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field for the bound on the tokens of an answer that the gateway adds, where there are limits and the client sets none. If it is set here, the server obeys no other: with limits it gets this one in addition to the client's"`
 	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
+	Drop          []string          `yaml:"drop" doc:"features that requests lose where the dialect does not have them, such as seed, or all that can be dropped, instead of being refused; the header X-Dyno-Dropped has the fields"`
 	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
 	Total         time.Duration     `yaml:"total_timeout" range:"0..24h" otherwise:"upstream.total_timeout" doc:"how long an answer may take, stream or not"`
 }
@@ -165,10 +168,35 @@ func (u Upstream) deployments() (list []Deployment) {
 // policy returns the policy for its addresses: its key is a secret.
 func (s Server) policy(p outward.Policy) outward.Policy {
 	if s.Key != "" {
-		return p.RequireTLSOrAllowlist(s.URL)
+		return p.RequireTLSOrAllowlist(s.url())
 	}
 	return p
 }
+
+// drops returns the features to drop.
+func (t Terms) drops() (list []dialect.Feature) {
+	for _, name := range t.Drop {
+		if name == allFeatures {
+			list = append(list, slices.DeleteFunc(dialect.Features(), func(f dialect.Feature) bool { return !f.Droppable() })...)
+			continue
+		}
+		list = append(list, dialect.Feature(name))
+	}
+	return list
+}
+
+// allFeatures stands for all features that can be dropped.
+const allFeatures = "all"
+
+// checkDrop reports features that there are not, or that must not be dropped.
+func (t Terms) checkDrop(at *fields.Report) {
+	for i, name := range t.Drop {
+		at.Check(name == allFeatures || dialect.Feature(name).Droppable(), fmt.Sprintf("drop[%d]", i), fmt.Sprintf("%q cannot be dropped", name), "such as seed, or all; docs/services/bot-dialects.md lists the features")
+	}
+}
+
+// url returns its URL, or that of its vendor.
+func (s Server) url() string { return cmp.Or(s.URL, vendors[cmp.Or(s.Dialect, OpenAI)].url) }
 
 // bound returns the field for the bound on tokens, of a server with that URL.
 func (t Terms) bound(at string) openai.BoundField {
@@ -308,9 +336,9 @@ func (c Config) Check(r *fields.Report) {
 	server := func(at *fields.Report, name string, s Server) {
 		at.Check(!seen[name], "name", fmt.Sprintf("%q is there twice", name), "give each provider and upstream its own")
 		seen[name] = true
-		at.Check(s.URL != "", "url", "is missing", "such as https://api.openai.com/v1")
-		if s.URL != "" {
-			at.Error("url", s.policy(c.Policy).CheckURL(s.URL))
+		at.Check(s.url() != "", "url", "is missing", "such as http://10.0.0.5:8000/v1")
+		if s.url() != "" {
+			at.Error("url", s.policy(c.Policy).CheckURL(s.url()))
 		}
 		at.Check(!strings.ContainsAny(s.URL, "?#"), "url", fmt.Sprintf("%q has a query or a fragment", s.URL), "leave it out: paths are put after it; query has parameters")
 		for field, value := range s.Headers {
@@ -323,6 +351,7 @@ func (c Config) Check(r *fields.Report) {
 	for i, u := range c.Upstreams {
 		at := r.At("upstreams[%d]", i)
 		server(at, u.Name, u.Server)
+		u.checkDrop(at)
 		at.Check(len(u.Models) > 0, "models", "there is none", "such as {dyno-1: dyno-1}")
 		for name, own := range u.Models {
 			at.Check(own != "", "models."+name, "is empty", "the server's own name of the model")
@@ -335,6 +364,7 @@ func (c Config) Check(r *fields.Report) {
 	for i, d := range c.Deployments {
 		at := r.At("deployments[%d]", i)
 		at.Check(slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == d.Provider }), "provider", fmt.Sprintf("%q is no provider", d.Provider), "the name of one of providers")
+		d.checkDrop(at)
 		name := d.name()
 		at.Check(!named[name] && !slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == name }), "name", fmt.Sprintf("%q is there twice", name), "give each deployment its own")
 		named[name] = true

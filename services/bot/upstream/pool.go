@@ -27,6 +27,7 @@ import (
 	"dyno/internal/contentcoding"
 	"dyno/services/bot/breaker"
 	"dyno/services/bot/budget"
+	"dyno/services/bot/dialect"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/internal/trace"
@@ -60,7 +61,8 @@ type provider struct {
 	index     int // in the order of the configuration
 	via       http.RoundTripper
 	breaker   breaker.Breaker
-	urls      [2]*url.URL  // by endpoint; never changed
+	vendor    vendor
+	native    [2]bool      // by endpoint: its requests and answers pass as they are
 	noOptions atomic.Bool  // it does not know options of streams, and gets none
 	logged    atomic.Int64 // time of the last logged failure, in Unix seconds
 }
@@ -74,6 +76,9 @@ type target struct {
 	breaker  breaker.Breaker
 	places   *budget.Budget
 	bound    openai.Bound
+	form     dialect.Server
+	drop     []dialect.Feature
+	urls     [2]*url.URL // by endpoint, unless clients' names stand for many models; never changed
 
 	asked, failures, cooled atomic.Uint64
 }
@@ -134,8 +139,9 @@ func New(c Config) (*Pool, error) {
 
 func (p *Pool) addProvider(of Provider) error {
 	c := p.cfg
-	of.URL = strings.TrimSuffix(of.URL, "/")
-	to := &provider{Server: of.Server, name: of.Name, index: len(p.providers), via: c.Transport}
+	of.Dialect = cmp.Or(of.Dialect, OpenAI)
+	of.URL = of.base()
+	to := &provider{Server: of.Server, name: of.Name, index: len(p.providers), via: c.Transport, vendor: vendors[of.Dialect]}
 	p.initBreaker(&to.breaker)
 	to.noOptions.Store(of.NoStreamOptions)
 	if to.via == nil { // each has its own policy
@@ -145,17 +151,11 @@ func (p *Pool) addProvider(of Provider) error {
 		})
 		p.own, to.via = append(p.own, own), own
 	}
-	query := url.Values{}
-	for name, value := range of.Query {
-		query.Set(name, value)
+	for _, e := range to.vendor.native {
+		to.native[e] = true
 	}
-	for _, e := range []openai.Endpoint{openai.Chat, openai.Responses} {
-		at, err := url.Parse(of.URL + e.Path())
-		if err != nil {
-			return err
-		}
-		at.RawQuery = query.Encode()
-		to.urls[e] = at
+	if _, err := to.at(""); err != nil {
+		return err
 	}
 	if c.Before != nil {
 		for _, b := range c.Before.providers {
@@ -176,8 +176,13 @@ func (p *Pool) addTarget(d Deployment) {
 	if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
 		places = min(places, n) // a tenant must not wait for the connections of others
 	}
-	t := &target{Deployment: d, provider: at, index: len(p.targets), places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}}
+	t := &target{Deployment: d, provider: at, index: len(p.targets), places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}, form: at.vendor.form(at.Server, d), drop: d.drops()}
 	p.initBreaker(&t.breaker)
+	if !strings.Contains(d.Model, wildcard) {
+		for _, e := range at.vendor.native {
+			t.urls[e], _ = at.at(t.path(e, d.Model)) // as addProvider has
+		}
+	}
 	t.takeOver(c.Before, c.Tenants)
 	p.targets = append(p.targets, t)
 	for _, name := range d.Names {
@@ -322,6 +327,8 @@ type Error struct {
 	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
+	// Param is the field at fault; "" is unknown.
+	Param string
 	// Type and Code are the upstream's names of the failure; "" if it has none, or if they concern the gateway's
 	// account.
 	Type, Code string
@@ -335,8 +342,10 @@ type Error struct {
 	unclear bool  // the upstream or the client may be at fault: no reason for a cool-down
 	once    bool  // the upstream has the request, or has answered it: it must not get it again
 	options bool  // it does not know the options of streams
-	missing bool  // the response that the request continues is not there: another upstream may have it
-	server  bool  // the failure concerns the whole upstream, with all models
+	// elsewhere says that this upstream cannot answer the request, and another one may: its dialect cannot express it, or
+	// it does not have the response that it continues.
+	elsewhere bool
+	server    bool // the failure concerns the whole upstream, with all models
 	// answered says that the server is available, whatever the model's state.
 	answered bool
 }
@@ -379,6 +388,8 @@ type Answer struct {
 	Upstream string
 	Price    Price
 	Attempts int // 1 or more
+	// Dropped are the client's fields that the upstream did not get: its dialect does not have them.
+	Dropped []string
 	// Body, Reply and Usage are those of a whole answer.
 	Body  []byte
 	Reply openai.Reply
@@ -426,7 +437,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 			s, none = p.pick(all, maker, tried, of)
 		}
 		if none != nil {
-			if last != nil && !last.missing { // where it is not missing, nobody can be asked
+			if last != nil && !last.elsewhere { // elsewhere, nobody can be asked
 				if !last.once {
 					last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
 				}
@@ -460,7 +471,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 			continue
 		}
 		tried[t] = err.once
-		if err.missing && leaves(all, tried) { // no failure: the upstream has done nothing
+		if err.elsewhere && leaves(all, tried) { // no failure: the upstream has done nothing
 			bound++
 			continue
 		}
@@ -492,6 +503,8 @@ type want struct {
 	of        *Tenant
 	alive     func()             // may be nil
 	lastSign  time.Time          // the last call of alive or returned event, or the start
+	neutral   *dialect.Request   // for the first upstream of another dialect; nil until then
+	unread    error              // why there is none
 	noOptions map[*provider]bool // those that get no options of streams
 }
 
@@ -597,8 +610,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
-	model := t.own(r.Model)
-	c.span.Text("gen_ai.request.model", model)
+	c.span.Text("gen_ai.request.model", t.own(r.Model))
 	c.ctx, c.cancel = context.WithCancelCause(within)
 	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
 	defer func() {
@@ -607,7 +619,12 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 			c.end(ctx, failure)
 		}
 	}()
-	asked := r.Body(model, t.bound, c.options)
+	q, failure := t.question(w, c.options)
+	if failure != nil {
+		return nil, failure
+	}
+	c.question = q
+	asked := q.body
 	// net/http sends a body that it knows to be in memory together with the header, in one write.
 	var question *bytes.Reader
 	body := func() (io.ReadCloser, error) {
@@ -625,24 +642,19 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
 	req.ContentLength, req.GetBody = int64(len(asked)), body
-	req.URL, req.Host = t.provider.urls[r.Endpoint], t.provider.urls[r.Endpoint].Host
+	req.URL, req.Host = q.to, q.to.Host
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be acceptable (RFC 9110, section 12.5.3)
 	trace.Inject(c.ctx, req.Header)
-	for name, value := range t.provider.Headers {
-		req.Header.Set(name, value)
-	}
-	if t.provider.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+string(t.provider.Key))
-	}
+	t.provider.authorize(req.Header)
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")
 		c.timer = time.AfterFunc(t.FirstByte, c.silent)
 	}
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
-	resp, err := t.provider.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
-	if asked = nil; c.sent.Load() {            // the request goes on as long as the stream does
+	resp, err := t.provider.via.RoundTrip(req)   //nolint:bodyclose // the call closes it at its end
+	if q.body, asked = nil, nil; c.sent.Load() { // the request goes on as long as the stream does
 		question.Reset(nil)
 	}
 	if err != nil {
@@ -666,11 +678,15 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		if w.of != nil {
 			holder = w.of.answers
 		}
-		return c.whole(t, text, resp.ContentLength, holder)
+		return c.whole(text, resp.ContentLength, holder)
 	}
 	resp.Header = nil // the body would keep it until its end
 	c.timer.Reset(t.FirstByte)
-	stream := &Stream{call: c, want: w, reader: p.cfg.Readers.Get(text)}
+	stream := &Stream{call: c, want: w}
+	if q.client != nil {
+		text = c.translate(text, stream.alive)
+	}
+	stream.reader = p.cfg.Readers.Get(text)
 	stream.reader.Most, stream.reader.Alive = int(p.cfg.MaxEventBytes), stream.alive
 	if failure := stream.begin(); failure != nil {
 		stream.giveBack()
@@ -681,7 +697,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Price: t.Price, Dropped: q.dropped, Stream: stream}, nil
 }
 
 // maxDecoded bounds one decoded answer. Answers and events have bounds of their own.
@@ -714,6 +730,7 @@ type call struct {
 	pool    *Pool
 	again   bool // a call of this request has failed at this upstream before: they count once
 	request *openai.Request
+	*question
 	options bool            // a stream has options
 	sent    atomic.Bool     // the whole request was sent
 	started atomic.Bool     // the first event of a stream has come
@@ -760,7 +777,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 		c.good()
 	case outer.Err() != nil || failure.idle:
 		c.discard()
-	case failure.fatal || failure.missing:
+	case failure.fatal || failure.elsewhere:
 		c.good() // it has answered: the request was at fault
 	default:
 		t.failures.Add(1)
@@ -888,12 +905,15 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		// all tenants.
 		e.unclear = true
 	case c.request.Continues() && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
-		e.Status, e.Body, e.missing, e.once, e.RetryAfter = s, body, true, true, 0
+		e.Status, e.Body, e.elsewhere, e.once, e.RetryAfter = s, body, true, true, 0
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
 		e.Type, e.Code = "", "" // a client would relate it to its own account
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
+		if c.question.client != nil { // the client knows its own form only
+			body = openai.AppendFault(nil, s, "", f)
+		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
 	return e
@@ -911,7 +931,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // whole reads a whole answer.
-func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant) (*Answer, *Error) {
+func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
 	share := c.pool.cfg.Answers.Grant(of)
 	defer share.Keep(0) // the caller holds it from then on
@@ -934,6 +954,11 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	if int64(len(body)) > most { // as would that of another upstream
 		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(body), Usage: c.usageBehind(from, body), fatal: true}
 	}
+	if c.question.client != nil {
+		if body, err = c.translateWhole(body); err != nil {
+			return nil, failed(err)
+		}
+	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	switch {
 	case err == nil && reply.Pending && !c.request.Background:
@@ -944,8 +969,9 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	case err != nil:
 		return nil, failed(err)
 	}
+	t := c.target
 	c.pool.remember(reply.ID, t)
-	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
+	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply, Dropped: c.question.dropped}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage

@@ -509,7 +509,7 @@ func TestDeployments(t *testing.T) {
 		`deployments[0].names[0]: "x" is not possible`:    func(c *Config) { c.Deployments[0].Model, c.Deployments[0].Names = "*", []string{"x"} },
 		`deployments[0].model: "*-*" has more than one *`: func(c *Config) { c.Deployments[0].Model, c.Deployments[0].Names = "*-*", []string{"*"} },
 		`providers[1].name: "p" is there twice`:           func(c *Config) { c.Providers = append(c.Providers, c.Providers[0]) },
-		`providers[0].url: is missing`:                    func(c *Config) { c.Providers[0].URL = "" },
+		`providers[0].url: is missing`:                    func(c *Config) { c.Providers[0].URL, c.Providers[0].Dialect = "", Ollama },
 		`providers[0].headers.a b: is no header field`:    func(c *Config) { c.Providers[0].Headers = map[string]string{"a b": "c"} },
 		`upstreams: there is none, and no deployment`:     func(c *Config) { c.Deployments = nil },
 	} {

@@ -25,8 +25,8 @@ import (
 
 // Paths below the provider's URL.
 const (
-	Path      = "/v1/messages"
-	CountPath = "/v1/messages/count_tokens"
+	Path      = "/messages"
+	CountPath = "/messages/count_tokens"
 )
 
 // Client is the form for clients.

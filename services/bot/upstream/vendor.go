@@ -1,0 +1,124 @@
+package upstream
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"dyno/services/bot/dialect"
+	"dyno/services/bot/dialect/chat"
+	"dyno/services/bot/dialect/gemini"
+	"dyno/services/bot/dialect/messages"
+	"dyno/services/bot/dialect/ollama"
+	"dyno/services/bot/dialect/responses"
+	"dyno/services/bot/openai"
+)
+
+// A Dialect is a form of the requests and answers of servers.
+type Dialect string
+
+// The dialects.
+const (
+	OpenAI    Dialect = "openai"
+	Azure     Dialect = "azure"
+	VLLM      Dialect = "vllm"
+	Anthropic Dialect = "anthropic"
+	Gemini    Dialect = "gemini"
+	Ollama    Dialect = "ollama"
+)
+
+// A vendor says how servers of a dialect are asked.
+type vendor struct {
+	url    string            // of the vendor's own servers; "" is none
+	key    string            // the header field of the key; "" is Authorization, as a bearer token
+	header map[string]string // that each request needs
+	native []openai.Endpoint // whose requests and answers pass as they are
+	lines  bool              // streams are lines of JSON
+	form   func(s Server, d Deployment) dialect.Server
+}
+
+var vendors = map[Dialect]vendor{
+	OpenAI: {
+		url: "https://api.openai.com/v1", native: []openai.Endpoint{openai.Chat, openai.Responses},
+		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.OpenAI}) },
+	},
+	Azure: {
+		key: "Api-Key", native: []openai.Endpoint{openai.Chat, openai.Responses},
+		form: func(s Server, _ Deployment) dialect.Server {
+			return chat.New(chat.Options{Variant: chat.Azure, APIVersion: s.Query[apiVersion]})
+		},
+	},
+	VLLM: {
+		native: []openai.Endpoint{openai.Chat},
+		form:   func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.VLLM}) },
+	},
+	Anthropic: {
+		url: "https://api.anthropic.com/v1", key: "X-Api-Key", header: map[string]string{"Anthropic-Version": "2023-06-01"},
+		form: func(_ Server, d Deployment) dialect.Server { return messages.Server{MaxTokens: d.MaxTokens} },
+	},
+	Gemini: {
+		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key",
+		form: func(Server, Deployment) dialect.Server { return gemini.Server{} },
+	},
+	Ollama: {
+		lines: true,
+		form:  func(Server, Deployment) dialect.Server { return ollama.Server{} },
+	},
+}
+
+// clients are the forms of endpoints, by their numbers.
+var clients = [...]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client}
+
+// authorize sets the header fields of a provider's requests.
+func (p *provider) authorize(h http.Header) {
+	for name, value := range p.vendor.header {
+		h.Set(name, value)
+	}
+	for name, value := range p.Headers {
+		h.Set(name, value)
+	}
+	switch {
+	case p.Key == "":
+	case p.vendor.key == "":
+		h.Set("Authorization", "Bearer "+string(p.Key))
+	default:
+		h.Set(p.vendor.key, string(p.Key))
+	}
+}
+
+// at returns the URL of a path, which may have a query, below the provider's.
+func (p *provider) at(path string) (*url.URL, error) {
+	to, err := url.Parse(p.URL + path)
+	if err != nil {
+		return nil, err
+	}
+	query := to.Query()
+	for name, value := range p.Query {
+		query.Set(name, value)
+	}
+	to.RawQuery = query.Encode()
+	return to, nil
+}
+
+// apiVersion is the parameter of a query that Azure's API with deployments needs.
+const apiVersion = "api-version"
+
+// base returns the URL below which paths are. That of Azure may be the resource's alone.
+func (s Server) base() string {
+	base := strings.TrimSuffix(s.url(), "/")
+	if s.Dialect != Azure || strings.Contains(base, "/openai") {
+		return base
+	}
+	if s.Query[apiVersion] != "" {
+		return base + "/openai"
+	}
+	return base + "/openai/v1"
+}
+
+// path returns the path of an endpoint that the provider serves itself.
+func (t *target) path(e openai.Endpoint, model string) string {
+	if e == openai.Chat {
+		return t.form.Path(model, false)
+	}
+	return e.Path()
+}
