@@ -911,7 +911,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.Type, e.Code = "", "" // a client would relate it to its own account
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
-		if c.question.client != nil { // the client knows its own form only
+		if c.client != nil { // the client knows its own form only
 			body = openai.AppendFault(nil, s, "", f)
 		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
@@ -954,7 +954,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 	if int64(len(body)) > most { // as would that of another upstream
 		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(body), Usage: c.usageBehind(from, body), fatal: true}
 	}
-	if c.question.client != nil {
+	if c.client != nil {
 		if body, err = c.translateWhole(body); err != nil {
 			return nil, failed(err)
 		}
@@ -971,7 +971,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 	}
 	t := c.target
 	c.pool.remember(reply.ID, t)
-	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply, Dropped: c.question.dropped}
+	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply, Dropped: c.dropped}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage

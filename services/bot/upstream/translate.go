@@ -123,7 +123,7 @@ func (t *translated) say(e *dialect.Event) { t.b = t.writer.Append(t.b, e) }
 
 // translate returns a stream in the client's form.
 func (c *call) translate(from io.Reader, alive func()) io.Reader {
-	t := &translated{reader: c.target.form.NewReader(), writer: c.question.client.NewWriter(c.question.request)}
+	t := &translated{reader: c.target.form.NewReader(), writer: c.client.NewWriter(c.question.request)}
 	most := int(c.pool.cfg.MaxEventBytes)
 	if c.target.provider.vendor.lines {
 		t.next = lines(from, most)
@@ -167,5 +167,5 @@ func (c *call) translateWhole(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.question.client.AppendAnswer(nil, c.question.request, a), nil
+	return c.client.AppendAnswer(nil, c.question.request, a), nil
 }

@@ -14,9 +14,9 @@ import (
 
 // A vendorServer answers as a vendor's server does, by its documentation. It says what it was asked.
 type vendorServer struct {
-	path, key, keyField string
-	whole, stream       string // stream: events, or lines
-	failing             string // the body of its 400
+	path, keyField string
+	whole, stream  string // stream: events, or lines
+	failing        string // the body of its 400
 }
 
 var vendorServers = map[Dialect]vendorServer{

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -123,4 +124,55 @@ func TestEcho(t *testing.T) {
 			t.Fatalf("%s: %s, want %s", body, got, dialecttest.Dump(want.Blocks))
 		}
 	})
+}
+
+// TestFeatures: each feature has its field in a request, or is refused.
+func TestFeatures(t *testing.T) {
+	common := map[dialect.Feature]string{
+		dialect.SystemMessage:   `{"role":"system","content":"be brief"}`,
+		dialect.LateSystem:      `{"role":"system","content":"be brief"}`,
+		dialect.SpeakerName:     `{"role":"user","name":"ann"}`,
+		dialect.ImageData:       `{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}`,
+		dialect.ImageURL:        `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`,
+		dialect.ImageDetail:     `{"detail":"low"}`,
+		dialect.AudioData:       `{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}`,
+		dialect.Functions:       `{"type":"function","function":{"name":"weather","parameters":{"type":"object"}}}`,
+		dialect.StrictTools:     `{"strict":true}`,
+		dialect.ChooseNone:      `{"tool_choice":"none"}`,
+		dialect.ChooseSome:      `{"tool_choice":"required"}`,
+		dialect.ChooseOne:       `{"tool_choice":{"type":"function","function":{"name":"weather"}}}`,
+		dialect.SingleCall:      `{"parallel_tool_calls":false}`,
+		dialect.JSONObject:      `{"response_format":{"type":"json_object"}}`,
+		dialect.JSONSchema:      `{"response_format":{"type":"json_schema","json_schema":{"name":"city","schema":{"type":"object"}}}}`,
+		dialect.MaxTokens:       `{"max_completion_tokens":77}`,
+		dialect.SetTemperature:  `{"temperature":0.25}`,
+		dialect.SetTopP:         `{"top_p":0.75}`,
+		dialect.StopSequences:   `{"stop":["END"]}`,
+		dialect.SetSeed:         `{"seed":7}`,
+		dialect.FrequencyWeight: `{"frequency_penalty":0.5}`,
+		dialect.PresenceWeight:  `{"presence_penalty":0.5}`,
+		dialect.ReasoningEffort: `{"reasoning_effort":"low"}`,
+		dialect.UserID:          `{"user":"u1"}`,
+		dialect.LogitBias:       `{"logit_bias":{"7":1}}`,
+	}
+	openAI, vLLM := maps.Clone(common), maps.Clone(common)
+	maps.Copy(openAI, map[dialect.Feature]string{
+		dialect.FileData:    `{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0=","filename":"a.pdf"}}`,
+		dialect.FileID:      `{"type":"file","file":{"file_id":"file-1"}}`,
+		dialect.CustomTools: `{"type":"custom","custom":{"name":"run"}}`,
+		dialect.SetMetadata: `{"metadata":{"team":"a"}}`,
+		dialect.Stored:      `{"store":true}`,
+		dialect.ServiceTier: `{"service_tier":"auto"}`,
+	})
+	maps.Copy(vLLM, map[dialect.Feature]string{
+		dialect.MaxTokens:      `{"max_tokens":77}`,
+		dialect.SetTopK:        `{"top_k":40}`,
+		dialect.ServerSampling: `{"min_p":0.25}`,
+		dialect.ThinkingBack:   `{"reasoning_content":"hm","thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"c2ln"}]}`,
+		dialect.RedactedBack:   `{"thinking_blocks":[{"type":"redacted_thinking","data":"c2ln"}]}`,
+		dialect.ReasoningText:  `{}`,
+	})
+	for v, golden := range map[Variant]map[dialect.Feature]string{OpenAI: openAI, Azure: openAI, VLLM: vLLM} {
+		t.Run(string(v), func(t *testing.T) { dialecttest.Features(t, New(Options{Variant: v}), golden) })
+	}
 }

@@ -99,3 +99,37 @@ func TestEcho(t *testing.T) {
 		}
 	})
 }
+
+// TestFeatures: each feature has its field in a request, or is refused.
+func TestFeatures(t *testing.T) {
+	dialecttest.Features(t, Server, map[dialect.Feature]string{
+		dialect.SystemMessage:   `{"instructions":"be brief"}`,
+		dialect.LateSystem:      `{"type":"message","role":"developer","content":[{"type":"input_text","text":"be brief"}]}`,
+		dialect.ImageData:       `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}`,
+		dialect.ImageURL:        `{"type":"input_image","image_url":"https://example.com/a.png"}`,
+		dialect.ImageDetail:     `{"type":"input_image","detail":"low"}`,
+		dialect.FileData:        `{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0=","filename":"a.pdf"}`,
+		dialect.FileURL:         `{"type":"input_file","file_url":"https://example.com/a.pdf"}`,
+		dialect.FileID:          `{"type":"input_file","file_id":"file-1"}`,
+		dialect.Functions:       `{"type":"function","name":"weather","parameters":{"type":"object"},"strict":false}`,
+		dialect.StrictTools:     `{"type":"function","strict":true}`,
+		dialect.CustomTools:     `{"type":"custom","name":"run"}`,
+		dialect.ChooseNone:      `{"tool_choice":"none"}`,
+		dialect.ChooseSome:      `{"tool_choice":"required"}`,
+		dialect.ChooseOne:       `{"tool_choice":{"type":"function","name":"weather"}}`,
+		dialect.SingleCall:      `{"parallel_tool_calls":false}`,
+		dialect.ResultImages:    `{"type":"function_call_output","call_id":"call_1","output":[{"type":"input_image"}]}`,
+		dialect.JSONObject:      `{"text":{"format":{"type":"json_object"}}}`,
+		dialect.JSONSchema:      `{"text":{"format":{"type":"json_schema","name":"city","schema":{"type":"object"}}}}`,
+		dialect.MaxTokens:       `{"max_output_tokens":77}`,
+		dialect.SetTemperature:  `{"temperature":0.25}`,
+		dialect.SetTopP:         `{"top_p":0.75}`,
+		dialect.ReasoningEffort: `{"reasoning":{"effort":"low"}}`,
+		dialect.ReasoningText:   `{"reasoning":{"summary":"auto"}}`,
+		dialect.ThinkingBack:    `{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"c2ln"}`,
+		dialect.UserID:          `{"user":"u1"}`,
+		dialect.SetMetadata:     `{"metadata":{"team":"a"}}`,
+		dialect.Stored:          `{"store":true}`,
+		dialect.ServiceTier:     `{"service_tier":"auto"}`,
+	})
+}
