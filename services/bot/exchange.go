@@ -380,7 +380,7 @@ func (x *exchange) account() {
 func (x *exchange) usage() (openai.Usage, upstream.Price) {
 	e, gone := &x.entry, x.ctx.Gone()
 	if a := x.answer; a != nil && (x.err == nil || a.Stream != nil) {
-		e.Upstream, e.Attempts = a.Upstream, int64(a.Attempts)
+		e.Upstream, e.Model, e.Attempts = a.Upstream, a.Model, int64(a.Attempts)
 		switch {
 		case x.err == nil && gone:
 			e.Outcome = outcomeDrained
@@ -405,7 +405,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		e.Upstream, e.Attempts = fault.Upstream, int64(fault.Attempts)
 		sent, late, completion = fault.Sent, fault.Late, fault.Completion
 		if fault.Usage != nil && x.how == cache.Made {
-			return *fault.Usage, x.who.key.pool.PriceAt(fault.Upstream, x.request.Model)
+			return *fault.Usage, x.who.key.pool.PriceAt(fault.Upstream, fault.Model)
 		}
 	}
 	// The upstream has answered, or probably has. A request that waited for another's answer has used nothing.

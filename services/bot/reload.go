@@ -51,7 +51,8 @@ func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before
 		}
 	}
 	c := g.asking
-	c.Providers, c.Deployments, c.Upstreams, c.Tenants = from.Providers, from.Deployments, from.Upstreams, len(keys)
+	c.Tenants = len(keys)
+	c.TakeServers(from)
 	if before != nil {
 		c.Before = before.pool
 	}
@@ -72,7 +73,7 @@ func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before
 		} else {
 			k.shares = g.newShares()
 		}
-		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers)
+		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers, k.mayUse)
 	}
 	return l, nil
 }
@@ -131,7 +132,7 @@ func (g *Gateway) reload() error {
 // take replaces the fields that are read again.
 func take(to *Config, from Config) {
 	to.Keys, to.Model = from.Keys, from.Model
-	to.Upstream.Providers, to.Upstream.Deployments, to.Upstream.Upstreams = from.Upstream.Providers, from.Upstream.Deployments, from.Upstream.Upstreams
+	to.Upstream.TakeServers(from.Upstream)
 }
 
 // restarts returns the fields that differ and are not read again.

@@ -1,6 +1,10 @@
 package upstream
 
-import "sync"
+import (
+	"math"
+	"sync"
+	"time"
+)
 
 // A retryBudget bounds retries: each request adds to it, each retry takes one.
 type retryBudget struct {
@@ -30,8 +34,71 @@ func (b *retryBudget) retry() bool {
 	return true
 }
 
-// choose returns one of the candidates of the lowest priority, at random, by weight. There is at least one.
-func choose(candidates []*target, random func(n int64) int64) *target {
+// A Balance says how requests are divided among deployments of equal priority.
+type Balance string
+
+// The ways.
+const (
+	Weighted Balance = "weight"     // at random, by their weights
+	Least    Balance = "least_busy" // to the one with the fewest calls under way for its weight
+	Latency  Balance = "latency"    // to the one of two, drawn by weight, whose answers and waiting calls take less time
+)
+
+// choose returns one of the candidates of the lowest priority. There is at least one.
+func (p *Pool) choose(candidates []*target) *target {
+	switch p.cfg.Balance {
+	case Least:
+		candidates = best(candidates, func(t *target) float64 { return float64(t.places.Held()) / float64(t.Weight) })
+	case Latency:
+		first, second := drawn(candidates, p.random), drawn(candidates, p.random)
+		if second.expected() < first.expected() {
+			return second
+		}
+		return first
+	}
+	return drawn(candidates, p.random)
+}
+
+// best returns those of the lowest priority with the lowest figure.
+func best(candidates []*target, figure func(*target) float64) (list []*target) {
+	priority, lowest := math.MaxInt, math.Inf(1)
+	for _, t := range candidates {
+		f := figure(t)
+		if t.Priority > priority || t.Priority == priority && f > lowest {
+			continue
+		}
+		if t.Priority < priority || f < lowest {
+			list, priority, lowest = nil, t.Priority, f
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// latencyShare is the share of the latest time in the mean of a deployment's times.
+const latencyShare = 0.2
+
+// took notes the time until an answer, of a stream until its first event.
+func (t *target) took(d time.Duration) {
+	for {
+		was := t.latency.Load()
+		mean := int64(d)
+		if was > 0 {
+			mean = was + int64(latencyShare*float64(int64(d)-was))
+		}
+		if t.latency.CompareAndSwap(was, max(mean, 1)) {
+			return
+		}
+	}
+}
+
+// expected returns how long an answer would take, if the calls under way came before; 0 is unknown.
+func (t *target) expected() float64 {
+	return float64(t.latency.Load()) * float64(t.places.Held()+1)
+}
+
+// drawn returns one of the candidates of the lowest priority, at random, by weight.
+func drawn(candidates []*target, random func(n int64) int64) *target {
 	lowest := candidates[0].Priority
 	for _, t := range candidates {
 		lowest = min(lowest, t.Priority)

@@ -108,6 +108,8 @@ type Terms struct {
 	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls of one model under way"`
 	MaxTokens     int               `yaml:"max_tokens" range:"0..134217728" otherwise:"unknown" doc:"the most tokens that an answer of it can have: with limits of tokens or money, a request without a bound reserves as many, and is not changed"`
 	Price         Price             `yaml:"price" doc:"prices of tokens"`
+	Requests      int64             `yaml:"requests_per_minute" range:"0..1000000000" otherwise:"without a bound" doc:"requests of a minute that one gateway sends it at most; further ones go to others, or get 429"`
+	Tokens        int64             `yaml:"tokens_per_minute" range:"0..1000000000000" otherwise:"without a bound" doc:"the same of tokens, of questions and answers"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field for the bound on the tokens of an answer that the gateway adds, where there are limits and the client sets none. If it is set here, the server obeys no other: with limits it gets this one in addition to the client's"`
 	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
 	Drop          []string          `yaml:"drop" doc:"features that requests lose where the dialect does not have them, such as seed, or all that can be dropped, instead of being refused; the header X-Dyno-Dropped has the fields"`
@@ -213,6 +215,11 @@ func (t Terms) bound(at string) openai.BoundField {
 // wildcard ends a name of models that stands for many.
 const wildcard = "*"
 
+// TakeServers replaces the servers and models by another configuration's.
+func (c *Config) TakeServers(from Config) {
+	c.Providers, c.Deployments, c.Upstreams, c.Fallbacks = from.Providers, from.Deployments, from.Upstreams, from.Fallbacks
+}
+
 // All returns the deployments, with those of upstreams, and with all of their names.
 func (c Config) All() []Deployment {
 	list := slices.Clone(c.Deployments)
@@ -271,6 +278,7 @@ type Client struct {
 type Config struct {
 	Providers   []Provider   `yaml:"providers,outer" most:"256" doc:"the servers of models, or the accounts there"`
 	Deployments []Deployment `yaml:"deployments,outer" most:"4096" doc:"the models of providers"`
+	Fallbacks   []Fallback   `yaml:"fallbacks,outer" most:"1000" doc:"models that are asked in place of others"`
 	Upstreams   []Upstream   `yaml:"upstreams,outer" most:"256" doc:"providers with models that all have the same terms"`
 	// Policy says which addresses upstreams may have.
 	Policy outward.Policy
@@ -294,7 +302,8 @@ type Config struct {
 	Answers *budget.Budget
 	// Tenants is the number of tenants: one of several has at most half of an upstream's places.
 	Tenants  int
-	Attempts int `yaml:"attempts" range:"1..16" default:"3" doc:"how often one request is tried, the first time included"`
+	Balance  Balance `yaml:"balance" oneof:"weight least_busy latency" default:"weight" doc:"how requests are divided among deployments of equal priority: by weight, to the one with the fewest calls under way, or by the time that answers take"`
+	Attempts int     `yaml:"attempts" range:"1..16" default:"3" doc:"how often one request is tried, the first time included"`
 	// It keeps retries from doubling the load of a failing server.
 	RetryRatio float64 `yaml:"retry_ratio" range:"0..1" default:"0.1" doc:"retries per request of a key in the long run"`
 	RetryBurst int     `yaml:"retry_burst" range:"0..1048576" default:"20" doc:"retries of a key at once"`
@@ -375,5 +384,6 @@ func (c Config) Check(r *fields.Report) {
 			at.Check(n != "" && !inner && strings.HasSuffix(n, wildcard) == many, fmt.Sprintf("names[%d]", j), fmt.Sprintf("%q is not possible", n), "a name; one that ends in * goes with a model that has *, and only with that")
 		}
 	}
+	c.checkFallbacks(r)
 	r.Check(c.MaxCooldown >= c.Cooldown, "upstream.max_cooldown", fmt.Sprintf("%v is too little", c.MaxCooldown), fmt.Sprintf("at least cooldown, %v", c.Cooldown))
 }

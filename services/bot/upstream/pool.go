@@ -80,6 +80,9 @@ type target struct {
 	drop     []dialect.Feature
 	urls     [2]*url.URL // by endpoint, unless clients' names stand for many models; never changed
 
+	requests, tokens *quota
+	latency          atomic.Int64 // nanoseconds, a mean; 0 is unknown
+
 	asked, failures, cooled atomic.Uint64
 }
 
@@ -177,6 +180,7 @@ func (p *Pool) addTarget(d Deployment) {
 		places = min(places, n) // a tenant must not wait for the connections of others
 	}
 	t := &target{Deployment: d, provider: at, index: len(p.targets), places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}, form: at.vendor.form(at.Server, d), drop: d.drops()}
+	t.requests, t.tokens = newQuota(d.Requests), newQuota(d.Tokens)
 	p.initBreaker(&t.breaker)
 	if !strings.Contains(d.Model, wildcard) {
 		for _, e := range at.vendor.native {
@@ -224,6 +228,10 @@ func (t *target) takeOver(before *Pool, tenants int) {
 		t.asked.Store(b.asked.Load())
 		t.failures.Store(b.failures.Load())
 		t.cooled.Store(b.cooled.Load())
+		t.latency.Store(b.latency.Load())
+		if b.Requests == t.Requests && b.Tokens == t.Tokens {
+			t.requests, t.tokens = b.requests, b.tokens
+		}
 		if b.places.Most() == t.places.Most() {
 			t.places = b.places
 			t.places.SetTenants(tenants)
@@ -246,7 +254,11 @@ func (p *Pool) Longest() (most time.Duration) {
 	for _, t := range p.targets {
 		most = max(most, t.Total)
 	}
-	return most * time.Duration(p.cfg.Attempts)
+	models := 1
+	for _, f := range p.cfg.Fallbacks {
+		models = max(models, 1+len(p.fallbacks(f.Model, "")))
+	}
+	return most * time.Duration(p.cfg.Attempts*models)
 }
 
 // Has reports whether some upstream has a model.
@@ -262,20 +274,24 @@ func (p *Pool) Price(model string) Price {
 func (p *Pool) Reserve(model string) Price { return p.most(model, Price.highest) }
 
 func (p *Pool) most(model string, of func(Price) Price) (most Price) {
-	for _, t := range p.of(model) {
-		price := of(t.Price)
-		most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
+	for _, name := range append([]string{model}, p.fallbacks(model, "")...) {
+		for _, t := range p.of(name) {
+			price := of(t.Price)
+			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
+		}
 	}
 	return most
 }
 
 // MaxTokens returns the most tokens that an answer of a model can have; 0 is unknown.
 func (p *Pool) MaxTokens(model string) (most int) {
-	for _, t := range p.of(model) {
-		if t.MaxTokens == 0 {
-			return 0
+	for _, name := range append([]string{model}, p.fallbacks(model, "")...) {
+		for _, t := range p.of(name) {
+			if t.MaxTokens == 0 {
+				return 0
+			}
+			most = max(most, t.MaxTokens)
 		}
-		most = max(most, t.MaxTokens)
 	}
 	return most
 }
@@ -312,8 +328,8 @@ type Error struct {
 	Text   string
 	// RetryAfter is the pause before a retry; 0 is unknown.
 	RetryAfter time.Duration
-	// Upstream was asked last; "" if none was.
-	Upstream string
+	// Upstream was asked last, for the client's name Model; "" if none was.
+	Upstream, Model string
 	// Attempts is the number of attempts.
 	Attempts int
 	// Sent says that an upstream may have the whole request.
@@ -352,7 +368,7 @@ type Error struct {
 
 // left is e for a client that has gone: the part of the answer so far is still paid.
 func (e *Error) left(attempts int, upstream string, why error) *Error {
-	return &Error{Text: why.Error(), Upstream: upstream, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, Usage: e.Usage, err: why}
+	return &Error{Text: why.Error(), Upstream: upstream, Model: e.Model, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, Usage: e.Usage, err: why}
 }
 
 func (e *Error) Error() string {
@@ -386,6 +402,7 @@ func (e *Error) detail() string {
 // An Answer is an upstream's answer.
 type Answer struct {
 	Upstream string
+	Model    string // the client's name of the one that has answered, which may be another than was asked for
 	Price    Price
 	Attempts int // 1 or more
 	// Dropped are the client's fields that the upstream did not get: its dialect does not have them.
@@ -412,55 +429,78 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 // AskStream is Ask with alive, if not nil. While an upstream works on a stream without an event, it is called from
 // time to time. The caller is the goroutine that asks or reads the stream.
 func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, alive func()) (*Answer, error) {
-	all, maker := p.of(r.Model), p.maker(r)
-	if len(all) == 0 {
+	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
-	retries := p.budget
+	w := &want{request: r, model: r.Model, of: of, alive: alive, lastSign: time.Now(), retries: p.budget}
 	if of != nil {
-		retries = of.retries
+		w.retries = of.retries
 	}
-	retries.request()
-	w := &want{request: r, of: of, alive: alive, lastSign: time.Now()}
+	w.retries.request()
+	a, failure := p.askModel(ctx, w, nil)
+	if failure == nil || failure.cause() == "" || ctx.Err() != nil {
+		return answered(a, failure)
+	}
+	for _, other := range p.fallbacks(r.Model, failure.cause()) {
+		if of != nil && of.may != nil && !of.may(other) {
+			continue
+		}
+		w.model = other
+		if a, failure = p.askModel(ctx, w, failure); failure == nil || failure.cause() == "" || ctx.Err() != nil {
+			break
+		}
+	}
+	return answered(a, failure)
+}
+
+// answered returns an answer, or a failure that is an error.
+func answered(a *Answer, failure *Error) (*Answer, error) {
+	if failure != nil {
+		return nil, failure
+	}
+	return a, nil
+}
+
+// askModel asks deployments of one model. last is the failure of the models before; nil is none.
+func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Error) {
+	all, maker, before := p.of(w.model), p.maker(w.request), 0
+	if last != nil {
+		before = last.Attempts
+	}
 	// tried[t] says that t was tried; if true, it must not be asked again. forget clears false ones. failed is not
 	// cleared.
-	tried, failed := map[*target]bool{}, map[*target]bool{}
-	var last *Error
+	tried, failed, asked := map[*target]bool{}, map[*target]bool{}, false
 	for attempt, bound := 1, p.cfg.Attempts; ; attempt++ {
-		s, none := p.pick(all, maker, tried, of)
+		s, none := p.pick(all, maker, tried, w)
 		if none != nil && len(tried) > 0 && attempt <= bound && leaves(all, tried) {
 			// All available ones have been tried: repeat after a pause.
 			forget(tried)
 			if err := p.pause(ctx, attempt); err != nil {
 				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
 			}
-			s, none = p.pick(all, maker, tried, of)
+			s, none = p.pick(all, maker, tried, w)
 		}
 		if none != nil {
-			if last != nil && !last.elsewhere { // elsewhere, nobody can be asked
+			if asked && !last.elsewhere { // elsewhere, nobody can be asked
 				if !last.once {
 					last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
 				}
 				return nil, last
 			}
-			return nil, none
+			return nil, none.after(last)
 		}
 		t := s.target
 		a, err := p.ask(ctx, s, failed[t], w)
 		if err == nil {
-			a.Attempts = attempt
+			a.Model, a.Attempts = w.model, before+attempt
 			return a, nil
 		}
-		if last != nil {
-			err.Sent, err.Late, err.Completion = err.Sent || last.Sent, err.Late || last.Late, max(err.Completion, last.Completion)
-			if last.Late || last.Completion > 0 {
-				err.Usage = nil // one has reported it, and another has not
-			}
-		}
+		asked = true
+		err.Model, err.Attempts = w.model, before+attempt
+		err = err.after(last)
 		if ctx.Err() != nil && err.Body == nil {
-			return nil, err.left(attempt, t.Name, ctx.Err())
+			return nil, err.left(err.Attempts, t.Name, ctx.Err())
 		}
-		err.Attempts = attempt
 		last = err
 		if err.options { // no failure: it is asked again without them
 			if w.noOptions == nil {
@@ -478,13 +518,25 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		if err.fatal || attempt == bound || !leaves(all, tried) {
 			return nil, err
 		}
-		if !retries.retry() {
+		if !w.retries.retry() {
 			p.refused.Add(1)
 			return nil, err
 		}
 		p.retries.Add(1)
 		failed[t] = true
 	}
+}
+
+// after adds the failure before it: what may have to be paid.
+func (e *Error) after(last *Error) *Error {
+	if last == nil {
+		return e
+	}
+	e.Sent, e.Late, e.Completion, e.Attempts = e.Sent || last.Sent, e.Late || last.Late, max(e.Completion, last.Completion), max(e.Attempts, last.Attempts)
+	if last.Late || last.Completion > 0 {
+		e.Usage = nil // one has reported it, and another has not
+	}
+	return e
 }
 
 // leaves reports whether some upstream may be asked, or asked again.
@@ -500,6 +552,8 @@ func forget(tried map[*target]bool) {
 // A want is a request, for all its attempts.
 type want struct {
 	request   *openai.Request
+	model     string // that is asked for now: the request's, or one in its place
+	retries   *retryBudget
 	of        *Tenant
 	alive     func()             // may be nil
 	lastSign  time.Time          // the last call of alive or returned event, or the start
@@ -538,20 +592,26 @@ func (p *Pool) remember(id string, t *target) {
 }
 
 // pick takes an untried upstream for a request: maker, if that can be. If there is none, it returns the reason.
-func (p *Pool) pick(all []*target, maker *target, tried map[*target]bool, of *Tenant) (slot, *Error) {
+func (p *Pool) pick(all []*target, maker *target, tried map[*target]bool, w *want) (slot, *Error) {
 	now := time.Now()
+	tokens := int64(w.request.PromptTokens + w.request.MaxCompletion())
 	for {
 		var (
 			candidates []*target
 			busy       string
+			limited    bool
 			soonest    time.Time
 		)
 		for _, t := range all {
 			if _, before := tried[t]; before {
 				continue
 			}
-			s := p.slot(t, of)
+			s := p.slot(t, w.of, tokens)
 			ready, when := s.ready(now)
+			if ready {
+				ready, when = s.within(now)
+				limited = limited || !ready
+			}
 			full, own := s.place.Full()
 			switch {
 			case !ready:
@@ -570,16 +630,19 @@ func (p *Pool) pick(all []*target, maker *target, tried map[*target]bool, of *Te
 			e := &Error{Status: http.StatusServiceUnavailable, Text: "no upstream is well", RetryAfter: time.Second}
 			if busy != "" {
 				e.Text = busy
-			} else if !soonest.IsZero() {
+			} else if limited {
+				e.Status, e.Text = http.StatusTooManyRequests, "the upstreams get no more of that model for now"
+			}
+			if busy == "" && !soonest.IsZero() {
 				e.RetryAfter = max(soonest.Sub(now), time.Second)
 			}
 			return slot{}, e
 		}
 		chosen := maker
 		if !slices.Contains(candidates, maker) {
-			chosen = choose(candidates, p.random)
+			chosen = p.choose(candidates)
 		}
-		s := p.slot(chosen, of)
+		s := p.slot(chosen, w.of, tokens)
 		if !s.place.Hold(1) {
 			continue // another request has taken the last place
 		}
@@ -605,12 +668,12 @@ func isLate(cause error) bool {
 
 // ask asks one upstream. again says that the request has failed there before.
 func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
-	t, r := s.target, w.request
+	t, r, began := s.target, w.request, time.Now()
 	c := &call{pool: p, slot: s, again: again, request: r, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
-	c.span.Text("gen_ai.request.model", t.own(r.Model))
+	c.span.Text("gen_ai.request.model", t.own(w.model))
 	c.ctx, c.cancel = context.WithCancelCause(within)
 	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
 	defer func() {
@@ -678,7 +741,12 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		if w.of != nil {
 			holder = w.of.answers
 		}
-		return c.whole(text, resp.ContentLength, holder)
+		a, failure := c.whole(text, resp.ContentLength, holder)
+		if failure == nil {
+			t.took(time.Since(began))
+			c.settle(a.Usage.Total())
+		}
+		return a, failure
 	}
 	resp.Header = nil // the body would keep it until its end
 	c.timer.Reset(t.FirstByte)
@@ -694,6 +762,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	}
 	c.started.Store(true)
 	c.timer.Stop()
+	t.took(time.Since(began))
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
@@ -768,6 +837,9 @@ func (c *call) end(outer context.Context, failure *Error) {
 	c.cancel(nil)
 	t := c.target
 	c.place.Keep(0)
+	if failure != nil && !c.started.Load() {
+		c.settle(failure.Completion)
+	}
 	if failure != nil {
 		c.span.Fail(failure.reason())
 	}
@@ -785,7 +857,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 			c.discard()
 		} else if own, all := c.failed(time.Now(), failure); own || all {
 			t.cooled.Add(1)
-			model := c.request.Model
+			model := t.Model
 			if failure.server {
 				model = "" // all of them
 			}
@@ -1260,6 +1332,7 @@ func (s *Stream) giveBack() {
 // Close frees the connection, and aborts an incomplete answer. Results of Next become invalid.
 func (s *Stream) Close() {
 	defer s.giveBack()
+	s.call.settle(s.Usage().Total())
 	if s.call.ended {
 		return
 	}

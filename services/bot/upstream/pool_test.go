@@ -533,13 +533,13 @@ func TestLastPlace(t *testing.T) {
 			if first {
 				first = false
 				var err *Error
-				if other, err = b.pick(b.of("m"), nil, nil, nil); err != nil { // while this one chooses
+				if other, err = b.pick(b.of("m"), nil, nil, &want{request: ask(t, false)}); err != nil { // while this one chooses
 					t.Errorf("the other: %v", err)
 				}
 			}
 			return 0
 		}
-		if own, err := b.pick(b.of("m"), nil, nil, nil); err == nil || err.Status != http.StatusServiceUnavailable {
+		if own, err := b.pick(b.of("m"), nil, nil, &want{request: ask(t, false)}); err == nil || err.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v, %v: both have it", own, err)
 		}
 		if s := b.States()[0]; s.Active != 1 || s.Asked != 1 {
@@ -837,7 +837,7 @@ func TestHolders(t *testing.T) {
 		for _, c := range []struct {
 			of   *Tenant
 			want error
-		}{{b.NewTenant(&one), budget.ErrFull}, {nil, nil}} {
+		}{{b.NewTenant(&one, nil), budget.ErrFull}, {nil, nil}} {
 			all.Go(func() {
 				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, budget.ErrFull) {
 					t.Errorf("%v, want %v", err, c.want)
@@ -949,7 +949,7 @@ func TestModelsCoolByThemselves(t *testing.T) {
 						r.Model = model
 						return r
 					}
-					tenant := b.NewTenant(nil)
+					tenant := b.NewTenant(nil, nil)
 					asks := func(model string) bool {
 						before := s.count()
 						_, err := b.Ask(t.Context(), of(model), tenant)

@@ -13,9 +13,10 @@ import (
 type Tenant struct {
 	answers   *budget.Tenant
 	retries   *retryBudget
-	alone     bool              // it is the only one, and may use all places
-	standings []standing        // by deployment
-	providers []breaker.Breaker // by provider
+	alone     bool                    // it is the only one, and may use all places
+	may       func(model string) bool // whether it may use a model in another one's place; nil is any
+	standings []standing              // by deployment
+	providers []breaker.Breaker       // by provider
 }
 
 // A standing is the state of one deployment for a tenant.
@@ -24,9 +25,10 @@ type standing struct {
 	breaker breaker.Breaker
 }
 
-// NewTenant returns a tenant. answers holds the bytes of its whole answers during Ask; nil is without a bound.
-func (p *Pool) NewTenant(answers *budget.Tenant) *Tenant {
-	t := &Tenant{answers: answers, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets)), providers: make([]breaker.Breaker, len(p.providers))}
+// NewTenant returns a tenant. answers holds the bytes of its whole answers during Ask; nil is without a bound. may tells
+// which models it may use in place of others; nil is all.
+func (p *Pool) NewTenant(answers *budget.Tenant, may func(model string) bool) *Tenant {
+	t := &Tenant{answers: answers, may: may, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets)), providers: make([]breaker.Breaker, len(p.providers))}
 	for i := range t.standings {
 		p.initBreaker(&t.standings[i].breaker)
 	}
@@ -114,11 +116,12 @@ type slot struct {
 	target        *target
 	place         budget.Grant
 	server, model gate
+	reserved      int64 // tokens of the deployment's quota
 }
 
-// slot returns the slot of a tenant's call, without taking it.
-func (p *Pool) slot(t *target, of *Tenant) slot {
-	s := slot{target: t, server: gate{all: &t.provider.breaker}, model: gate{all: &t.breaker}}
+// slot returns the slot of a tenant's call that may use a number of tokens, without taking it.
+func (p *Pool) slot(t *target, of *Tenant, tokens int64) slot {
+	s := slot{target: t, reserved: tokens, server: gate{all: &t.provider.breaker}, model: gate{all: &t.breaker}}
 	var holder *budget.Tenant
 	if of != nil {
 		standing := &of.standings[t.index]
@@ -140,6 +143,22 @@ func (s *slot) ready(now time.Time) (bool, time.Time) {
 	return server && model, first
 }
 
+// within reports whether the deployment's quotas have room, and if not, when.
+func (s *slot) within(now time.Time) (bool, time.Time) {
+	requests, first := s.target.requests.ready(1, now)
+	tokens, second := s.target.tokens.ready(s.reserved, now)
+	if first.Before(second) {
+		first = second
+	}
+	return requests && tokens, first
+}
+
+// settle replaces the reserved tokens by those that were used.
+func (s *slot) settle(used int) {
+	s.target.tokens.use(int64(used)-s.reserved, time.Now())
+	s.reserved = int64(used)
+}
+
 // begin takes the upstream for a request; false if others came first.
 func (s *slot) begin(now time.Time) bool {
 	if !s.server.begin(now) {
@@ -149,6 +168,8 @@ func (s *slot) begin(now time.Time) bool {
 		s.server.discard()
 		return false
 	}
+	s.target.requests.use(1, now)
+	s.target.tokens.use(s.reserved, now)
 	return true
 }
 

@@ -26,7 +26,7 @@ type question struct {
 
 // question returns what a deployment is asked. The error is that of a request that its dialect cannot express.
 func (t *target) question(w *want, options bool) (*question, *Error) {
-	r, model := w.request, t.own(w.request.Model)
+	r, model := w.request, t.own(w.model)
 	q := &question{}
 	if t.provider.native[r.Endpoint] {
 		q.body, q.to = r.Body(model, t.bound, options), t.urls[r.Endpoint]
