@@ -39,17 +39,17 @@ func (b *bed) says(asked *[]string, say map[string]struct {
 	for name, s := range b.servers {
 		s.handler = func(w http.ResponseWriter, _ *http.Request) {
 			*asked = append(*asked, name)
-			said, ok := say[name]
+			response, ok := say[name]
 			if !ok {
-				said.status, said.body = http.StatusOK, `{"choices":[{"message":{"content":"x"}}]}`
+				response.status, response.body = http.StatusOK, `{"choices":[{"message":{"content":"x"}}]}`
 			}
-			w.WriteHeader(said.status)
-			_, _ = io.WriteString(w, said.body)
+			w.WriteHeader(response.status)
+			_, _ = io.WriteString(w, response.body)
 		}
 	}
 }
 
-type said = struct {
+type response = struct {
 	status int
 	body   string
 }
@@ -63,21 +63,21 @@ func TestFallbacks(t *testing.T) {
 		var asked []string
 		for _, c := range []struct {
 			name, model string
-			say         map[string]said
+			say         map[string]response
 			by          string
 			asked       string
 		}{
 			{"well", "big", nil, "big of a", "a"},
-			{"down", "big", map[string]said{"a": {500, ""}}, "cheap of c", "ac"},
-			{"limited", "big", map[string]said{"a": {429, ""}}, "cheap of c", "ac"},
-			{"too long, by code", "big", map[string]said{"a": {400, `{"error":{"message":"no","code":"context_length_exceeded"}}`}}, "long of b", "ab"},
-			{"too long, by text", "big", map[string]said{"a": {400, `{"error":{"message":"This model's maximum context length is 10 tokens"}}`}}, "long of b", "ab"},
-			{"filtered", "big", map[string]said{"a": {400, `{"error":{"message":"no","code":"content_filter"}}`}}, "long of b", "ab"},
-			{"too long for the next one, too", "big", map[string]said{"a": {400, `{"error":{"message":"prompt is too long: 9 tokens"}}`}, "b": {400, `{"error":{"message":"prompt is too long"}}`}}, "cheap of c", "abc"},
-			{"the client's fault", "big", map[string]said{"a": {400, `{"error":{"message":"no"}}`}}, "", "a"},
-			{"all down", "big", map[string]said{"a": {500, ""}, "c": {503, ""}}, "", "ac"},
-			{"a fallback of all", "alone", map[string]said{"d": {502, ""}}, "cheap of c", "dc"},
-			{"a fallback of all, for another cause", "alone", map[string]said{"d": {429, ""}}, "", "d"},
+			{"down", "big", map[string]response{"a": {500, ""}}, "cheap of c", "ac"},
+			{"limited", "big", map[string]response{"a": {429, ""}}, "cheap of c", "ac"},
+			{"too long, by code", "big", map[string]response{"a": {400, `{"error":{"message":"no","code":"context_length_exceeded"}}`}}, "long of b", "ab"},
+			{"too long, by text", "big", map[string]response{"a": {400, `{"error":{"message":"This model's maximum context length is 10 tokens"}}`}}, "long of b", "ab"},
+			{"filtered", "big", map[string]response{"a": {400, `{"error":{"message":"no","code":"content_filter"}}`}}, "long of b", "ab"},
+			{"too long for the next one, too", "big", map[string]response{"a": {400, `{"error":{"message":"prompt is too long: 9 tokens"}}`}, "b": {400, `{"error":{"message":"prompt is too long"}}`}}, "cheap of c", "abc"},
+			{"the client's fault", "big", map[string]response{"a": {400, `{"error":{"message":"no"}}`}}, "", "a"},
+			{"all down", "big", map[string]response{"a": {500, ""}, "c": {503, ""}}, "", "ac"},
+			{"a fallback of all", "alone", map[string]response{"d": {502, ""}}, "cheap of c", "dc"},
+			{"a fallback of all, for another cause", "alone", map[string]response{"d": {429, ""}}, "", "d"},
 		} {
 			asked = nil
 			b.says(&asked, c.say)
@@ -87,7 +87,7 @@ func TestFallbacks(t *testing.T) {
 			}
 		}
 		asked = nil
-		b.says(&asked, map[string]said{"a": {500, ""}})
+		b.says(&asked, map[string]response{"a": {500, ""}})
 		if by, e := b.askFor("big", b.NewTenant(nil, func(model string) bool { return model != "cheap" })); e == nil || !slices.Equal(asked, []string{"a"}) {
 			t.Errorf("a model that the key may not use: %s, %q", by, asked)
 		}

@@ -97,14 +97,14 @@ func TestTranslated(t *testing.T) {
 				inBubble(t, []Upstream{{Server: Server{Dialect: d, Key: "secret"}, Models: map[string]string{"m": "own"}}}, nil, nil, func(t *testing.T, b *bed) {
 					var asked *http.Request
 					var body string
-					status, said := http.StatusOK, ""
+					status, response := http.StatusOK, ""
 					b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
 						text, _ := io.ReadAll(r.Body)
 						asked, body = r, string(text)
 						w.WriteHeader(status)
-						_, _ = io.WriteString(w, said)
+						_, _ = io.WriteString(w, response)
 					}
-					said = v.whole
+					response = v.whole
 					a, err := b.Ask(t.Context(), of(t, e, ""), nil)
 					if err != nil || a.Reply.Text != "hello" || a.Usage.Prompt != 7 || a.Usage.Completion != 5 || a.Usage.Estimated || (a.Usage.Cached == 4) != (d != Ollama) {
 						t.Fatalf("%+v, %v", a, err)
@@ -116,7 +116,7 @@ func TestTranslated(t *testing.T) {
 						t.Error("anthropic-version")
 					}
 
-					said = v.stream
+					response = v.stream
 					if a, err = b.Ask(t.Context(), of(t, e, `,"stream":true`), nil); err != nil {
 						t.Fatal(err)
 					}
@@ -126,7 +126,7 @@ func TestTranslated(t *testing.T) {
 					}
 					a.Stream.Close()
 
-					said = v.stream[:strings.Index(v.stream, `"lo"`)]
+					response = v.stream[:strings.Index(v.stream, `"lo"`)]
 					if a, err = b.Ask(t.Context(), of(t, e, `,"stream":true`), nil); err != nil {
 						t.Fatal(err)
 					}
@@ -136,7 +136,7 @@ func TestTranslated(t *testing.T) {
 					}
 					a.Stream.Close()
 
-					status, said = http.StatusBadRequest, v.failing
+					status, response = http.StatusBadRequest, v.failing
 					var refused *Error
 					if _, err = b.Ask(t.Context(), of(t, e, ""), nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest || !strings.HasPrefix(string(refused.Body), `{"error":{"message":"no such thing","type":`) {
 						t.Errorf("refused: %+v, %s", err, refused.Body)
@@ -156,11 +156,11 @@ func TestFeatures(t *testing.T) {
 			s.handler = func(w http.ResponseWriter, r *http.Request) {
 				text, _ := io.ReadAll(r.Body)
 				bodies = append(bodies, string(text))
-				said := vendorServers[Anthropic].whole
+				response := vendorServers[Anthropic].whole
 				if name == "b" {
-					said = vendorServers[VLLM].whole
+					response = vendorServers[VLLM].whole
 				}
-				_, _ = io.WriteString(w, said)
+				_, _ = io.WriteString(w, response)
 			}
 		}
 		ask := func(model, fields string) (*Answer, *Error) {
