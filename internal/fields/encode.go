@@ -80,7 +80,7 @@ func (e *Encoder) fresh(t reflect.Type, s *Spec) reflect.Value {
 
 // Scalar returns a value of a kind that is neither a list nor a mapping as a file has it.
 func (e *Encoder) Scalar(s *Spec, v reflect.Value) *Node {
-	n := &Node{Kind: isNumber}
+	n := &Node{Kind: IsNumber}
 	switch s.Kind {
 	case Text, Word, Choice:
 		n.Kind, n.Text = IsText, v.String()
@@ -121,10 +121,12 @@ func (n *Node) YAML() []byte {
 // write writes the lines of a mapping or a list that is not empty.
 func (n *Node) write(b *bytes.Buffer, indent string) {
 	for _, k := range n.Keys {
+		k.Value.writeNote(b, indent)
 		b.WriteString(indent + quoteText(k.Name) + ":")
 		k.Value.writeAfter(b, indent+"  ")
 	}
 	for _, item := range n.Items {
+		item.writeNote(b, indent)
 		if len(item.Keys) == 0 {
 			b.WriteString(indent + "-")
 			item.writeAfter(b, indent+"  ")
@@ -133,6 +135,13 @@ func (n *Node) write(b *bytes.Buffer, indent string) {
 		start := b.Len() + len(indent)
 		item.write(b, indent+"  ")
 		copy(b.Bytes()[start:], "- ")
+	}
+}
+
+// writeNote writes the comment above a value.
+func (n *Node) writeNote(b *bytes.Buffer, indent string) {
+	if n.Note != "" {
+		b.WriteString(indent + "# " + terminal.Line(n.Note) + "\n")
 	}
 }
 

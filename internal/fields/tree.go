@@ -35,7 +35,7 @@ type nodeKind uint8
 const (
 	isNull nodeKind = iota
 	IsText
-	isNumber
+	IsNumber
 	IsBool
 	IsList
 	IsMapping
@@ -51,6 +51,8 @@ type Node struct {
 	Path         string // such as load.stages[2].rate
 
 	keyLine, keyColumn int // where its field's name is; 0 in a list
+
+	Note string // a comment that YAML writes above it; not of the first field of a list's item
 
 	Spec *Spec // what is declared of it; nil when the file may not have it
 	Bad  bool  // a fault was found in it; for a scalar only
@@ -133,14 +135,14 @@ func NewLeaf(path string, s *Spec, texts ...string) *Node {
 }
 
 // Scalar tells whether the node is text, a number or true or false.
-func (n *Node) Scalar() bool { return n.Kind == IsText || n.Kind == isNumber || n.Kind == IsBool }
+func (n *Node) Scalar() bool { return n.Kind == IsText || n.Kind == IsNumber || n.Kind == IsBool }
 
 // String names the value in a message.
 func (n *Node) String() string {
 	switch n.Kind {
 	case IsText:
 		return fmt.Sprintf("the text %q", nearest.Clip(n.Text))
-	case isNumber:
+	case IsNumber:
 		return "the number " + nearest.Clip(n.Text)
 	case IsBool:
 		return n.Text
@@ -274,13 +276,13 @@ func (t *treeBuilder) build(y ast.Node, path string) *Node {
 			n.Text = y.Value.Value
 		}
 	case *ast.IntegerNode:
-		n.Kind, n.Text = isNumber, y.Token.Value
+		n.Kind, n.Text = IsNumber, y.Token.Value
 	case *ast.FloatNode:
-		n.Kind, n.Text = isNumber, y.Token.Value
+		n.Kind, n.Text = IsNumber, y.Token.Value
 	case *ast.InfinityNode:
-		n.Kind, n.Text = isNumber, y.Token.Value
+		n.Kind, n.Text = IsNumber, y.Token.Value
 	case *ast.NanNode:
-		n.Kind, n.Text = isNumber, y.Token.Value
+		n.Kind, n.Text = IsNumber, y.Token.Value
 	case *ast.BoolNode:
 		n.Kind, n.Text = IsBool, y.Token.Value
 	case *ast.SequenceNode:
