@@ -192,6 +192,7 @@ var arrows = []arrow{
 	{"services/control/oidc", []string{"internal/fields", "internal/jwt"}, "who somebody is, and not what he may do"},
 	{"services/control/store", []string{"internal/fields", "internal/secretfile", "services/internal/wait"}, "the store keeps keys, and knows nothing of what they mean"},
 	{"services/bot", []string{"internal/command", "internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/jwt", "internal/settings", "internal/strict", "services/internal", "services/bot"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
+	{"services/bot/imports", []string{"internal/fields", "internal/lazyregexp", "internal/terminal", "internal/units", "services/bot", "services/bot/outward", "services/bot/upstream"}, "files of other gateways are read without I/O, and what is made of them is held against the configuration"},
 	{"services/bot/intent", []string{"internal/textfile", "services/internal/wait"}, "intents are found in text alone"},
 	{"services/bot/mask", nil, "secrets are found in text alone"},
 	{"services/bot/openai", []string{"internal/strict"}, "a codec does no I/O"},

@@ -52,6 +52,7 @@ var allowed = map[string]map[string]string{
 		"scripts/rolling-kubernetes.sh": "pods are reached by their addresses, on this machine only",
 		"scripts/r0-kubernetes.sh":      "pods are reached by their addresses, on this machine only",
 		"services/bot/outward":          "names networks that must not be called, and some names hold it",
+		"services/bot/imports":          "names networks, and some names hold it",
 	},
 	// Others print to the writers that main has cleaned.
 	"terminal": {

@@ -145,7 +145,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	}
 	s.AddFlags(cmd.Flags())
 	own.flags(cmd.Flags())
-	cmd.AddCommand(intentsCommand())
+	cmd.AddCommand(intentsCommand(), importCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	for _, extend := range extensions {
 		extended = append(extended, extend(cmd))
