@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,18 +65,25 @@ func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 	return who, refused
 }
 
+// keyField returns a token or an API key in a header field of its own, as libraries for Anthropic, Azure and Google send it.
+func keyField(h http.Header) string {
+	return cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key"), h.Get("X-Goog-Api-Key"))
+}
+
 // credentials verifies the credentials of a request.
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
-	field := r.Header.Get("Authorization")
-	if field == "" {
+	text := keyField(r.Header)
+	if field := r.Header.Get("Authorization"); field != "" {
+		scheme, rest, _ := strings.Cut(field, " ")
+		if text = rest; !strings.EqualFold(scheme, "Bearer") || text == "" {
+			return identity{}, reply.Refuse(http.StatusUnauthorized, "bad_credentials", "authorization: want Bearer and a token or an API key")
+		}
+	}
+	if text == "" {
 		if everybody := g.live.Load().keyless; everybody != nil {
 			return identity{key: everybody}, nil
 		}
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "no_credentials", "authorization: want Bearer and a token or an API key")
-	}
-	scheme, text, _ := strings.Cut(field, " ")
-	if !strings.EqualFold(scheme, "Bearer") || text == "" {
-		return identity{}, reply.Refuse(http.StatusUnauthorized, "bad_credentials", "authorization: want Bearer and a token or an API key")
 	}
 	if strings.Count(text, ".") == 2 && strings.HasPrefix(text, "eyJ") {
 		return g.identifyToken(r, text)

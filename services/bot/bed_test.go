@@ -173,6 +173,23 @@ func (b *bed) whole(resp *http.Response) (int, string, http.Header) {
 	return resp.StatusCode, string(text), resp.Header
 }
 
+// headed asks with header fields in place of a bearer's text.
+func (b *bed) headed(path, body string, header map[string]string) (int, string, http.Header) {
+	b.t.Helper()
+	r, err := http.NewRequest(http.MethodPost, b.url+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.whole(resp)
+}
+
 func (b *bed) get(path, who string) (int, string) {
 	b.t.Helper()
 	return b.request(http.MethodGet, path, who)

@@ -124,5 +124,20 @@ func (g *Gateway) routes() http.Handler {
 	return mux
 }
 
+// atVersion serves the paths of clients' libraries without /v1 as those with it: some libraries expect it in their base
+// URL, and others do not.
+func atVersion(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
+		case "chat", "responses", "models":
+			u, with := *r.URL, *r
+			u.Path, u.RawPath = "/v1"+u.Path, ""
+			with.URL = &u
+			r = &with
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // panicked logs a handler's panic.
 func (g *Gateway) panicked(p any, route string) { serve.LogPanic(g.log, p, "route", route) }
