@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -301,7 +302,9 @@ func (x *exchange) setSource() {
 	if list := x.answer.Dropped; len(list) > 0 {
 		h.Set("X-Dyno-Dropped", openai.Brief(strings.Join(list, ", ")))
 	}
-	if x.how != cache.Made {
+	if x.how == cache.Made {
+		maps.Copy(h, x.answer.Header)
+	} else {
 		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[x.how])
 	}
 }
@@ -312,6 +315,7 @@ func (x *exchange) startStream() {
 	x.body.free()
 	x.out.Head()
 	x.setSource()
+	x.answer.Header = nil // sent
 }
 
 // pass reads a stream to its end, passes every event to each, and closes the stream. It sets x.err on a failure.

@@ -3,6 +3,7 @@ package reply
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -17,6 +18,7 @@ type Refusal struct {
 	Kind              string        // the error's type; "" takes that of the status
 	After             time.Duration // Retry-After; 0 leaves it out
 	Body              []byte        // passed on unchanged; nil makes one from the text
+	Header            http.Header   // more fields; nil is none
 }
 
 // NoContent is the answer 204, which has no body.
@@ -32,6 +34,7 @@ func Refuse(status int, code, format string, args ...any) *Refusal {
 // Answer writes a refusal. As in Body, timeout bounds each piece.
 func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
 	h := w.Header()
+	maps.Copy(h, r.Header)
 	if r.Status == http.StatusNoContent {
 		w.WriteHeader(r.Status)
 		return

@@ -343,6 +343,8 @@ type Error struct {
 	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
+	// Header has the fields of the upstream's answer that the client gets; nil is none.
+	Header http.Header
 	// Param is the field at fault; "" is unknown.
 	Param string
 	// Type and Code are the upstream's names of the failure; "" if it has none, or if they concern the gateway's
@@ -411,6 +413,8 @@ type Answer struct {
 	Body  []byte
 	Reply openai.Reply
 	Usage openai.Usage
+	// Header has the fields of the upstream's answer that the client gets.
+	Header http.Header
 	// Stream is a streamed answer, which must be closed; nil for a whole one.
 	Stream *Stream
 }
@@ -745,9 +749,11 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		if failure == nil {
 			t.took(time.Since(began))
 			c.settle(a.Usage.Total())
+			a.Header = passedOn(resp.Header)
 		}
 		return a, failure
 	}
+	passed := passedOn(resp.Header)
 	resp.Header = nil // the body would keep it until its end
 	c.timer.Reset(t.FirstByte)
 	stream := &Stream{call: c, want: w}
@@ -766,7 +772,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Dropped: q.dropped, Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Price: t.Price, Header: passed, Dropped: q.dropped, Stream: stream}, nil
 }
 
 // maxDecoded bounds one decoded answer. Answers and events have bounds of their own.
@@ -955,7 +961,7 @@ const maxRefusal = 64 << 10
 // status returns the error of a status other than 200.
 func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	c.sent.Store(false) // it has not worked on it
-	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, Header: passedOn(resp.Header), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(text, maxRefusal))
 	body = c.withoutKey(body)
 	f := c.pool.cfg.Codec.ParseFault(body)
@@ -989,6 +995,33 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
 	return e
+}
+
+// Header fields of upstreams that clients get: the request's ID, and limits.
+var (
+	passedFields   = []string{"Request-Id", "X-Request-Id"}
+	passedPrefixes = []string{"X-Ratelimit-", "Anthropic-Ratelimit-"}
+)
+
+// Bounds of these fields.
+const (
+	maxPassed     = 32  // fields
+	maxPassedText = 256 // bytes of a value
+)
+
+// passedOn returns the fields of an upstream's header that clients get; nil is none.
+func passedOn(h http.Header) (passed http.Header) {
+	for name, values := range h {
+		is := slices.Contains(passedFields, name) || slices.ContainsFunc(passedPrefixes, func(begin string) bool { return strings.HasPrefix(name, begin) })
+		if !is || len(values[0]) > maxPassedText || len(passed) == maxPassed {
+			continue
+		}
+		if passed == nil {
+			passed = http.Header{}
+		}
+		passed[name] = values[:1:1]
+	}
+	return passed
 }
 
 // retryAfter parses the field Retry-After (RFC 9110, section 10.2.3).
