@@ -11,6 +11,7 @@ import (
 
 	"dyno/internal/jwt"
 	"dyno/internal/strict"
+	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/reply"
 	"dyno/services/internal/trace"
@@ -24,7 +25,7 @@ func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
 	defer g.parts.Buffers.Put(b)
 	body, err := g.parts.Codec.JSON.Append(b.B, v)
 	if err != nil {
-		reply.Refuse(http.StatusInternalServerError, "", "%v", err).Answer(w, g.cfg.WriteTimeout)
+		reply.Refuse(http.StatusInternalServerError, "", "%v", err).Answer(w, openai.Chat, g.cfg.WriteTimeout)
 		return
 	}
 	b.B = body

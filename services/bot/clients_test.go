@@ -11,9 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/secretfile"
+	"dyno/services/bot/upstream"
 )
 
-// A clientPackage is OpenAI's own for a language.
+// A clientPackage is a vendor's own for a language.
 type clientPackage struct{ name, command, needs, extension string }
 
 var packages = []clientPackage{
@@ -26,14 +29,14 @@ func (c clientPackage) run(t *testing.T, program string, args ...string) []byte 
 	t.Helper()
 	const folder = "testdata/clients"
 	if _, err := os.Stat(filepath.Join(folder, c.needs)); err != nil {
-		t.Skipf("no package openai for %s: scripts/clients.sh installs it", c.command)
+		t.Skipf("no package %s: scripts/clients.sh installs it", c.name)
 	}
 	if _, err := exec.LookPath(c.command); err != nil {
 		t.Skipf("no %s: scripts/setup.sh installs it", c.command)
 	}
 	cmd := exec.CommandContext(t.Context(), c.command, append([]string{program + c.extension}, args...)...) //nolint:gosec // a program of that folder
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
-	cmd.Env = append(os.Environ(), "PYTHONPATH=python")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=python:python-anthropic")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -74,6 +77,51 @@ func TestClients(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMessagesClients: programs that others wrote ask as they ask Anthropic: whole and streamed, with tools, and
+// understand errors. The first gateway translates for a model server of OpenAI's form; the second one has the first
+// as its upstream, whose bytes it passes on.
+func TestMessagesClients(t *testing.T) {
+	translating := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("key")} })
+	passing := serving(t, newLLM(t, nil), func(c *Config) {
+		u := &c.Upstream.Upstreams[0]
+		u.Dialect, u.URL, u.Key = upstream.Anthropic, translating.url+"/v1", secretfile.Text(secretOf("key"))
+		c.Keys = []Key{keyOf("key")}
+	})
+	for _, c := range []clientPackage{
+		{"anthropic-python", "python3", "python-anthropic/anthropic/__init__.py", ".py"},
+		{"anthropic-node", "node", "node_modules/@anthropic-ai/sdk/package.json", ".mjs"},
+	} {
+		for name, b := range map[string]*bed{"translated": translating, "passed": passing} {
+			t.Run(c.name+" "+name, func(t *testing.T) {
+				type said struct {
+					Models         []string `json:"models"`
+					Whole          string   `json:"whole"`
+					Tokens         int      `json:"tokens"`
+					Stop           string   `json:"stop"`
+					Streamed       string   `json:"streamed"`
+					StreamedTokens int      `json:"streamed_tokens"`
+					Tool           []any    `json:"tool"`
+					ToolStreamed   bool     `json:"tool_streamed"`
+					Counted        bool     `json:"counted"`
+					Errors         [][]any  `json:"errors"`
+				}
+				var got said
+				if err := json.Unmarshal(c.run(t, "messages", b.url, secretOf("key")), &got); err != nil {
+					t.Fatal(err)
+				}
+				if got.Whole == "" {
+					t.Error("nothing was said")
+				}
+				want := said{[]string{"dyno-1"}, got.Whole, 4, "end_turn", got.Whole, 4, []any{"tool_use", "weather", []any{"city"}}, true, true,
+					[][]any{{"NotFoundError", 404.0, "not_found_error"}, {"AuthenticationError", 401.0, "authentication_error"}, {"BadRequestError", 400.0, "invalid_request_error"}}}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+			})
+		}
 	}
 }
 

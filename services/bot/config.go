@@ -219,6 +219,7 @@ type Config struct {
 	ChatDisconnect      Disconnect    `yaml:"chat_disconnect" oneof:"cancel drain" default:"drain" doc:"of answers of /v1/bot/chat whose client has left; drain: the answer is completed and the turn kept; cancel: it is ended"`
 	ModelDisconnect     Disconnect    `yaml:"model_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/chat/completions"`
 	ResponsesDisconnect Disconnect    `yaml:"responses_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/responses"`
+	MessagesDisconnect  Disconnect    `yaml:"messages_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/messages"`
 	DrainTime           time.Duration `yaml:"drain_time" range:"1ms..1h" default:"30s" doc:"how long drain lets an answer go on"`
 
 	MaxBodyBytes  int64 `yaml:"max_body_bytes" kind:"size" range:"1..1GiB" default:"4MiB" doc:"bytes of a request; beyond: 413"`

@@ -14,7 +14,7 @@ func TestCredentials(t *testing.T) {
 	for name, value := range map[string]string{
 		"Authorization": "Bearer " + secretOf("key"), "X-Api-Key": secretOf("key"), "Api-Key": secretOf("key"), "X-Goog-Api-Key": b.login("key", "u"),
 	} {
-		for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
+		for _, path := range []string{"/v1/messages", "/messages", "/v1/chat/completions", "/chat/completions"} {
 			if status, text, _ := b.headed(path, body, map[string]string{name: value}); status != http.StatusOK {
 				t.Errorf("%s, %s: %d %s", path, name, status, text)
 			}

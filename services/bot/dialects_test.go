@@ -143,7 +143,7 @@ func TestBadCodedAnswers(t *testing.T) {
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(bytes.Repeat([]byte(" "), 4<<20))
 	_ = z.Close()
-	for text, want := range map[string]string{bomb.String(): "more than", aWhole: "not in OpenAI's form", bomb.String()[:bomb.Len()/2]: "more than", "": "not in OpenAI's form"} {
+	for text, want := range map[string]string{bomb.String(): "more than", aWhole: "not in a known form", bomb.String()[:bomb.Len()/2]: "more than", "": "not in a known form"} {
 		b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = io.WriteString(w, text)

@@ -208,6 +208,9 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 	if len(key.limits) == 0 {
 		return nil, nil
 	}
+	if r.Endpoint == openai.Tokens {
+		return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: store.Cost{Requests: 1}, Lease: x.longest()}, nil
+	}
 	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
 		x.bound()
 		if r.HasHiddenContext() {
@@ -297,8 +300,10 @@ func (x *exchange) setID(h http.Header) {
 func (x *exchange) setSource() {
 	h := x.w.Header()
 	x.setID(h)
-	h.Set("X-Dyno-Upstream", x.answer.Upstream)
-	h.Set("X-Dyno-Attempts", strconv.Itoa(x.answer.Attempts))
+	if x.answer.Attempts > 0 {
+		h.Set("X-Dyno-Upstream", x.answer.Upstream)
+		h.Set("X-Dyno-Attempts", strconv.Itoa(x.answer.Attempts))
+	}
 	if list := x.answer.Dropped; len(list) > 0 {
 		h.Set("X-Dyno-Dropped", openai.Brief(strings.Join(list, ", ")))
 	}

@@ -99,7 +99,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	for more := true; more && !out.Gone; {
 		if buf.B, more, err = in.Next(r.Context(), buf.B[:0]); err != nil {
 			if errors.Is(err, resume.ErrGone) {
-				buf.B = openai.AppendFault(append(buf.B[:0], "event: error\ndata: "...), http.StatusGone, "", openai.Fault{Message: err.Error(), Code: "events_gone"})
+				buf.B = openai.AppendFault(append(buf.B[:0], "event: error\ndata: "...), openai.Chat, http.StatusGone, "", openai.Fault{Message: err.Error(), Code: "events_gone"}, "")
 				out.Write(append(buf.B, "\n\n"...), false)
 			}
 			return nil

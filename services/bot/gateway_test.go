@@ -524,6 +524,7 @@ func TestDisconnect(t *testing.T) {
 		{"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi"}`, func(c *Config, d Disconnect) { c.ChatDisconnect = d }},
 		{"/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`, func(c *Config, d Disconnect) { c.ModelDisconnect = d }},
 		{"/v1/responses", `{"model":"dyno-1","input":"hi"}`, func(c *Config, d Disconnect) { c.ResponsesDisconnect = d }},
+		{"/v1/messages", `{"model":"dyno-1","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, func(c *Config, d Disconnect) { c.MessagesDisconnect = d }},
 	}
 	for i, drains := range routes {
 		t.Run(strings.TrimPrefix(drains.path, "/v1/"), func(t *testing.T) {

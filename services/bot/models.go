@@ -2,7 +2,9 @@ package bot
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"dyno/services/bot/answer"
 	"dyno/services/bot/openai"
@@ -39,7 +41,7 @@ func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request, who identity
 	return nil
 }
 
-// A modelCall is an exchange of one of OpenAI's endpoints.
+// A modelCall is an exchange of an endpoint for models.
 type modelCall struct {
 	exchange
 	endpoint openai.Endpoint
@@ -51,7 +53,7 @@ type modelCall struct {
 	closed bool
 }
 
-// model serves OpenAI's endpoints.
+// model serves the endpoints for models.
 func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoint) *reply.Refusal {
 	m := &modelCall{exchange: g.begin(w, r, e.String()), endpoint: e}
 	defer m.close()
@@ -67,7 +69,37 @@ func (m *modelCall) admit() *reply.Refusal {
 	if m.request, err = m.g.parts.Codec.Parse(m.endpoint, body); errors.As(err, &fault) {
 		return &reply.Refusal{Status: http.StatusBadRequest, Param: fault.Field, Text: fault.Error()}
 	}
+	if refused := m.passHeader(); refused != nil {
+		return refused
+	}
 	return m.exchange.admit(m.r.Context())
+}
+
+// versions are the header fields of clients of /v1/messages that its servers get. Others could be secrets.
+var versions = []string{"Anthropic-Version", "Anthropic-Beta"}
+
+// maxVersions bounds the bytes of such a field.
+const maxVersions = 2 << 10
+
+// passHeader takes these fields.
+func (m *modelCall) passHeader() *reply.Refusal {
+	if m.endpoint != openai.Messages && m.endpoint != openai.Tokens {
+		return nil
+	}
+	for _, name := range versions {
+		value := strings.Join(m.r.Header.Values(name), ",")
+		switch {
+		case value == "":
+			continue
+		case len(value) > maxVersions:
+			name = strings.ToLower(name)
+			return &reply.Refusal{Status: http.StatusBadRequest, Param: name, Text: fmt.Sprintf("%s: must have at most %d bytes", name, maxVersions)}
+		case m.request.Header == nil:
+			m.request.Header = map[string]string{}
+		}
+		m.request.Header[name] = value
+	}
+	return nil
 }
 
 // gather reserves what the answer may use. The request has its whole context, and no session.
@@ -76,16 +108,19 @@ func (m *modelCall) gather() *reply.Refusal {
 	if refused := m.reserve(m.r.Context(), m.request); refused != nil {
 		return refused
 	}
-	disconnect := m.g.cfg.ModelDisconnect
-	if m.endpoint == openai.Responses {
-		disconnect = m.g.cfg.ResponsesDisconnect
-	}
+	c := &m.g.cfg
+	disconnect := [openai.Endpoints]Disconnect{c.ModelDisconnect, c.ResponsesDisconnect, c.MessagesDisconnect, Cancel}[m.endpoint]
 	m.ctx = answer.New(m.r.Context(), m.g.answering, m.g.drainTime(disconnect))
 	return nil
 }
 
-// upstream asks for the answer, which may come from the cache.
+// upstream asks for the answer, which may come from the cache. Tokens that no upstream counts are estimated.
 func (m *modelCall) upstream() *reply.Refusal {
+	if m.endpoint == openai.Tokens && !m.who.key.pool.CountsTokens(m.request.Model) {
+		m.w.Header().Set("X-Dyno-Estimated", "true")
+		m.answer = &upstream.Answer{Body: openai.AppendTokens(nil, m.request.PromptTokens)}
+		return nil
+	}
 	m.ask(true)
 	return nil
 }
@@ -132,7 +167,7 @@ func (m *modelCall) relay() {
 	switch {
 	case rel.Full:
 		m.err = relay.ErrTexts
-	case errors.As(m.err, &failed) && failed.Event != nil && m.endpoint == openai.Responses:
+	case errors.As(m.err, &failed) && failed.Event != nil:
 		m.out.Write(rel.Next(nil, *failed.Event, &openai.Event{Done: true}), false)
 		m.closed = true
 	}
@@ -145,7 +180,9 @@ func (m *modelCall) record() *reply.Refusal {
 	m.claim.End(store.Unknown)
 	switch {
 	case m.err != nil && (m.out == nil || !m.out.Started):
-		return m.g.refusalOf(m.err)
+		refused := m.g.refusalOf(m.err)
+		refused.ID = m.entry.ID
+		return refused
 	case m.err != nil && m.answer == nil:
 		refused := m.g.refusalOf(m.err)
 		m.fail(refused.Status, refused.Fault())
@@ -162,8 +199,8 @@ func (m *modelCall) record() *reply.Refusal {
 	return nil
 }
 
-// fail ends a stream that has started with an error. There is no [DONE], and no response.completed: the client sees that
-// it is not complete.
+// fail ends a stream that has started with an error. There is no [DONE], response.completed or message_stop: the client
+// sees that it is not complete.
 func (m *modelCall) fail(status int, f openai.Fault) {
 	m.out.Write(openai.AppendFailure(nil, m.endpoint, status, f, m.start, m.next), false)
 }

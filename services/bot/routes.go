@@ -96,7 +96,7 @@ func (g *Gateway) routes() http.Handler {
 				if refused == nil {
 					return http.StatusOK
 				}
-				refused.Answer(w, g.cfg.WriteTimeout) // even to a client that seems gone: without it the status would be 200
+				refused.Answer(w, reply.FormOf(r.URL.Path), g.cfg.WriteTimeout) // even to a client that seems gone: without it the status would be 200
 				return refused.Status
 			})
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -114,6 +114,8 @@ func (g *Gateway) routes() http.Handler {
 	handle("GET /v1/models/{model...}", "models", g.withIdentity(g.showModel))
 	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Chat) })
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Responses) })
+	handle("POST /v1/messages", "messages", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Messages) })
+	handle("POST /v1/messages/count_tokens", "count_tokens", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Tokens) })
 	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
 		return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
@@ -129,7 +131,7 @@ func (g *Gateway) routes() http.Handler {
 func atVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-		case "chat", "responses", "models":
+		case "chat", "responses", "messages", "models":
 			u, with := *r.URL, *r
 			u.Path, u.RawPath = "/v1"+u.Path, ""
 			with.URL = &u

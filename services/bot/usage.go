@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 )
@@ -157,7 +158,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("offset"); text != "" {
 		var err error
 		if offset, err = strconv.Atoi(text); err != nil || offset < 0 {
-			reply.Refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).Answer(w, g.cfg.WriteTimeout)
+			reply.Refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).Answer(w, openai.Chat, g.cfg.WriteTimeout)
 			return
 		}
 	}

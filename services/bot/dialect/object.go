@@ -281,5 +281,5 @@ func UsageOf(value json.RawMessage) *openai.Usage {
 	if len(value) == 0 {
 		return nil
 	}
-	return openai.LastUsage(append([]byte(`"usage":`), value...))
+	return openai.LastUsage(openai.Chat, append([]byte(`"usage":`), value...))
 }

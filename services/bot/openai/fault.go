@@ -17,7 +17,7 @@ type Fault struct {
 }
 
 // ErrForm says that an answer or an event has an unknown form.
-var ErrForm = errors.New("its answer is not in OpenAI's form")
+var ErrForm = errors.New("its answer is not in a known form")
 
 // ErrNone says that a body reports a failure instead of an answer.
 var ErrNone = errors.New("no answer")

@@ -9,7 +9,7 @@ import (
 // HasHiddenContext reports whether the model reads something outside of the request: data that an upstream keeps, or
 // results of its own tools. It scans the request without a library, which would take more stack than all other work.
 func (r *Request) HasHiddenContext() bool {
-	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Chat && r.says("web_search_options") ||
+	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Messages && r.says("mcp_servers") || r.Endpoint == Chat && r.says("web_search_options") ||
 		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[inputField(r.Endpoint)], (*walker).refers)
 }
 
@@ -33,7 +33,7 @@ func anyElement(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
 }
 
 // searching are prefixes of tools' types. The upstream calls these tools itself, and the model reads their results.
-var searching = []string{"file_search", "web_search", "code_interpreter", "mcp"}
+var searching = []string{"file_search", "web_search", "web_fetch", "code_interpreter", "code_execution", "mcp"}
 
 // searches reads a tool, and reports whether it is one of those.
 func (w *walker) searches() (so, ok bool) {
@@ -63,17 +63,9 @@ func (w *walker) refers() (so, ok bool) {
 		case "role":
 			role, ok = w.stringValue()
 		case "content", "output":
-			if w.sees() != '[' {
-				return w.skip()
-			}
-			return w.elements(func(int) bool {
-				if w.sees() != '{' {
-					return w.skip()
-				}
-				names, ok := w.file()
-				filed = filed || names
-				return ok
-			})
+			var names bool
+			names, _, ok = w.file()
+			filed = filed || names
 		default:
 			return w.skip()
 		}
@@ -82,25 +74,41 @@ func (w *walker) refers() (so, ok bool) {
 	return filed || kind == "item_reference" || kind == "" && role == "" && id != "", ok
 }
 
-// file reads a part, and reports whether it names a file.
-func (w *walker) file() (named, ok bool) {
-	ok = w.fields(func(name string) bool {
-		switch name {
-		case "file_id", "file_url":
-			said, ok := w.stringValue()
-			named = named || said != ""
-			return ok
-		case "file":
-			if w.sees() != '{' {
-				return w.skip()
-			}
-			within, ok := w.file()
+// file reads a part, a list of parts, or another value. It reports whether it names a file, or links a document. An image
+// at a URL does not count: it has an estimate.
+func (w *walker) file() (named bool, kind string, ok bool) {
+	switch w.sees() {
+	case '[':
+		ok = w.elements(func(int) bool {
+			within, _, ok := w.file()
 			named = named || within
 			return ok
+		})
+		return named, "", ok
+	case '{':
+	default:
+		return false, "", w.skip()
+	}
+	source := ""
+	ok = w.fields(func(name string) (ok bool) {
+		within, said := false, ""
+		switch name {
+		case "type":
+			kind, ok = w.stringValue()
+		case "file_id", "file_url":
+			said, ok = w.stringValue()
+			within = said != ""
+		case "source":
+			within, source, ok = w.file()
+		case "file", "content":
+			within, _, ok = w.file()
+		default:
+			return w.skip()
 		}
-		return w.skip()
+		named = named || within
+		return ok
 	})
-	return named, ok
+	return named || kind == "document" && source == "url", kind, ok
 }
 
 // stringValue reads any value, and returns it if it is a text.

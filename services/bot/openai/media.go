@@ -1,6 +1,10 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // Media in base64 have many more bytes than a model counts tokens. The true number depends on the model, the image's
 // size and the recording's length, which are not examined: these estimates are high for most.
@@ -9,9 +13,12 @@ const (
 	bytesPerToken = 64   // of recordings and files, in their encoded form
 )
 
+// hasMedia are texts of which a value with media has one.
+var hasMedia = []string{";base64,", `"image_url"`, `"input_audio"`, `"file_data"`, `"source"`}
+
 // estimateTokens estimates the tokens of a value: messages, input, or the description of tools.
 func estimateTokens(value []byte) int {
-	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"image_url"`)) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
+	if !slices.ContainsFunc(hasMedia, func(name string) bool { return bytes.Contains(value, []byte(name)) }) {
 		return EstimateTokens(len(value))
 	}
 	m := media{scanner: scanner{b: value}}
@@ -24,6 +31,7 @@ func estimateTokens(value []byte) int {
 // media walks a value and counts text and media.
 type media struct {
 	within []byte // the name of the current object
+	source string // what it has, if it is a source of /v1/messages: text, a file or an image
 	scanner
 	bytes, tokens int
 }
@@ -37,7 +45,9 @@ func (m *media) value(name []byte) bool {
 	switch m.b[m.at] {
 	case '{':
 		defer func(outer []byte) { m.within = outer }(m.within)
-		m.within = name
+		if m.within = name; string(name) == "source" {
+			m.source = m.sourceKind()
+		}
 		return m.list('{', '}', func() bool {
 			name, _, ok := m.quoted()
 			return ok && m.next(':') && m.value(name)
@@ -52,18 +62,50 @@ func (m *media) value(name []byte) bool {
 	return m.skip()
 }
 
+// sourceKind looks ahead for what a source of /v1/messages has.
+func (m *media) sourceKind() string {
+	ahead, kind, form := walker{scanner: m.scanner}, "", ""
+	ahead.fields(func(name string) (ok bool) {
+		switch name {
+		case "type":
+			kind, ok = ahead.stringValue()
+		case "media_type":
+			form, ok = ahead.stringValue()
+		default:
+			return ahead.skip()
+		}
+		return ok
+	})
+	switch {
+	case kind == "base64" && !strings.HasPrefix(form, "image/"):
+		return "file"
+	case kind == "base64", kind == "url":
+		return "image"
+	}
+	return "text"
+}
+
 // count counts a string by the kind that its field implies. Text counts as text, whatever it looks like.
 func (m *media) count(name, text []byte) {
 	tokens := 0
+	source := ""
+	if string(m.within) == "source" {
+		source = m.source
+	}
 	switch string(name) {
 	case "url", "image_url":
-		image := string(name) == "image_url" || string(m.within) == "image_url" // others may be links
+		image := string(name) == "image_url" || string(m.within) == "image_url" || source == "image" // others may be links
 		if !image && !bytes.HasPrefix(text, []byte("data:")) {
 			return
 		}
 		tokens = imageTokens
 	case "data", "file_data":
-		tokens = (len(text) + bytesPerToken - 1) / bytesPerToken
+		switch tokens = (len(text) + bytesPerToken - 1) / bytesPerToken; source {
+		case "text":
+			return
+		case "image":
+			tokens = imageTokens
+		}
 	default:
 		return
 	}

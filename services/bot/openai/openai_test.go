@@ -391,15 +391,30 @@ func TestRewrite(t *testing.T) {
 		{Responses, `{"type":"response.output_text.delta","delta":"a","output_index":1}`, `{"type":"response.output_text.delta","delta":"<a>","output_index":1}`, []string{"response.output_text  1  "}},
 		{Responses, `{"type":"response.audio.delta","delta":{"x":"a"}}`, `{"type":"response.audio.delta","delta":{"x":"a"}}`, nil},
 		{Responses, `{"type":"response.output_text.done","delta":"a","text":"b"}`, `{"type":"response.output_text.done","delta":"a","text":"b"}`, nil},
+		{
+			Messages, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"},"index":2}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"<a>"},"index":2}`,
+			[]string{`2,"delta":{"type":"text_delta","text":`},
+		},
+		{
+			Messages, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"<{\"a>"}}`,
+			[]string{`0,"delta":{"type":"input_json_delta","partial_json":`},
+		},
+		{
+			Messages, `{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"a"}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"<a>"}}`,
+			[]string{`1,"delta":{"type":"thinking_delta","thinking":`},
+		},
+		{Messages, `{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"a"}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"a"}}`, nil},
+		{Messages, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, nil},
 	} {
 		var places []string
 		got, err := Standard().Rewrite(c.e, []byte(c.data), Rewriter{
 			Whole: func(_ string, value []byte) ([]byte, int) { return value, 0 },
 			Piece: func(p Place, piece string) string {
 				places = append(places, string(p.Key))
-				if c.e == Chat { // an event that goes on there has its piece there
+				if c.e != Responses { // an event that goes on there has its piece there
 					again := ""
-					_, err := Standard().Rewrite(c.e, Standard().Continue(p.Clone(), "x\"y"), Rewriter{
+					_, more := Standard().Continue(c.e, p.Clone(), "x\"y")
+					_, err := Standard().Rewrite(c.e, more, Rewriter{
 						Whole: func(_ string, value []byte) ([]byte, int) { return value, 0 },
 						Piece: func(q Place, piece string) string { again = string(q.Key) + piece; return piece },
 					})
@@ -429,6 +444,7 @@ func TestWithoutLogprobs(t *testing.T) {
 		{Chat, `{"choices":[{"logprobs":null}]}`, `{"choices":[{"logprobs":null}]}`},
 		{Responses, `{"delta":"a","logprobs":[{"token":"a"}],"part":{"logprobs":[1]}}`, `{"delta":"a","logprobs":[],"part":{"logprobs":[]}}`},
 		{Responses, `{"tools":[{"parameters":{"properties":{"logprobs":{"type":"x"}}}}]}`, `{"tools":[{"parameters":{"properties":{"logprobs":{"type":"x"}}}}]}`},
+		{Messages, `{"content":[{"type":"tool_use","input":{"logprobs":[1]}}]}`, `{"content":[{"type":"tool_use","input":{"logprobs":[1]}}]}`},
 	} {
 		if got := Standard().WithoutLogprobs(c.e, []byte(c.data)); string(got) != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
@@ -439,7 +455,7 @@ func TestWithoutLogprobs(t *testing.T) {
 func TestAppendFault(t *testing.T) {
 	for status, kind := range map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 502: "server_error"} {
 		var e struct{ Error Error }
-		if err := json.Unmarshal(AppendFault(nil, status, "p", Fault{Message: `a "b"`, Code: "c"}), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
+		if err := json.Unmarshal(AppendFault(nil, Chat, status, "p", Fault{Message: `a "b"`, Code: "c"}, "r"), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
 			t.Errorf("%d: %+v, %v", status, e, err)
 		}
 	}
@@ -630,13 +646,12 @@ func TestAppendFrame(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"model":"m","messages":[{}],"stream":true,"stream_options":{"a":1}}`), true)
-	f.Add([]byte(`{"model":"m","input":"x","n":1,"max_output_tokens":3}`), false)
-	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
-		e := Responses
-		if chat {
-			e = Chat
-		}
+	f.Add([]byte(`{"model":"m","messages":[{}],"stream":true,"stream_options":{"a":1}}`), uint8(Chat))
+	f.Add([]byte(`{"model":"m","input":"x","n":1,"max_output_tokens":3}`), uint8(Responses))
+	f.Add([]byte(`{"model":"m","max_tokens":3,"system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}]}`), uint8(Messages))
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}]}`), uint8(Tokens))
+	f.Fuzz(func(t *testing.T, body []byte, at uint8) {
+		e := Endpoint(at % Endpoints)
 		r, err := Standard().Parse(e, body)
 		if err != nil {
 			return
@@ -654,6 +669,7 @@ func FuzzParse(f *testing.F) {
 
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("event: x\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n: c\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := NewReader(bytes.NewReader(text))
 		total := 0
@@ -665,7 +681,7 @@ func FuzzReader(f *testing.F) {
 			if total += len(frame.Raw); total > len(text)+len("\n\n") { // which the last one may lack
 				t.Fatalf("%d bytes of %d", total, len(text))
 			}
-			for _, e := range []Endpoint{Chat, Responses} {
+			for _, e := range []Endpoint{Chat, Responses, Messages} {
 				var v Event
 				if Standard().ParseEvent(e, frame, &v) != nil || len(v.Deltas) == 0 {
 					continue
@@ -687,7 +703,11 @@ func FuzzHasHiddenContext(f *testing.F) {
 	for _, seed := range []string{`[{"id":"i"}]`, `[{"role":"user","content":[{"file":{"file_id":"f"}}]}]`, `"item_reference"`, `[[{"id":1}]]`, strings.Repeat("[", 100) + strings.Repeat("]", 100)} {
 		f.Add(seed)
 	}
+	f.Add(`[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"u"}}]}]`)
 	f.Fuzz(func(t *testing.T, text string) {
+		if r, err := Standard().Parse(Messages, []byte(`{"model":"m","messages":`+text+`}`)); err == nil {
+			r.HasHiddenContext()
+		}
 		r, err := Standard().Parse(Responses, []byte(`{"model":"m","input":`+text+`}`))
 		if err != nil {
 			return
@@ -720,7 +740,7 @@ func TestUsage(t *testing.T) {
 		`{"usage":{"prompt_tokens":9,"completion_tokens":1},"said":"\"usage\":{\"prompt_tokens\":7}","usage":null}`: {Prompt: 9, Completion: 1},
 		`"usage"`: nil, `"usage":`: nil, "": nil, `"said":"usage"`: nil,
 	} {
-		if diff := cmp.Diff(want, LastUsage([]byte(end))); diff != "" {
+		if diff := cmp.Diff(want, LastUsage(Chat, []byte(end))); diff != "" {
 			t.Errorf("%s\n%s", end, diff)
 		}
 	}

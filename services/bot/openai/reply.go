@@ -156,7 +156,12 @@ func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 // ParseReply parses the body of a whole answer. The error is ErrNone if the body reports a failure, a *NoneError if
 // it gives a reason, or ErrForm.
 func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
-	if e == Responses {
+	switch e {
+	case Messages:
+		return c.parseMessage(body)
+	case Tokens:
+		return c.parseTokens(body)
+	case Responses:
 		var o output
 		if err := c.JSON.Unmarshal(body, &o); err != nil {
 			return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
@@ -235,7 +240,7 @@ type Delta struct {
 // An Event is an event of a stream.
 type Event struct {
 	Deltas []Delta // text, by choice
-	Ended  []int   // choices of /v1/chat/completions that end here
+	Ended  []int   // choices of /v1/chat/completions, or blocks of /v1/messages, that end here
 	Bytes  int     // of the model's output: text, reasoning, tools' arguments
 	Usage  *Usage  // nil if it has none
 	// Done says that it is the last event.
@@ -244,7 +249,7 @@ type Event struct {
 	UsageOnly bool
 	// Failed is the upstream's error; its Message is "" without one.
 	Failed Fault
-	// Typed says that a failing event has the form of /v1/responses, which clients know.
+	// Typed says that a failing event has the form of /v1/responses or /v1/messages, which clients know.
 	Typed bool
 	// Start identifies the response, in the first event of /v1/responses; nil in others.
 	Start *Start
@@ -279,14 +284,17 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	case f.End():
 		v.Done = true
 		return nil
-	case string(f.Name) == errorEvent && (e != Responses || !typed(data)):
-		v.Done = e == Responses
+	case string(f.Name) == errorEvent && (e == Chat || !typed(data)):
+		v.Done = e != Chat
 		v.Failed = c.ParseFault(data)
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
 		return nil
 	}
-	if e == Responses {
+	switch e {
+	case Responses:
 		return v.parseResponse(c, data)
+	case Messages:
+		return v.parseMessage(c, data)
 	}
 	if c.Scan && scanEvent(data, v) {
 		return nil
@@ -294,7 +302,7 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	return c.parseChat(data, v)
 }
 
-// typed reports whether an event of /v1/responses says itself that the answer failed.
+// typed reports whether an event of /v1/responses or /v1/messages says itself that the answer failed.
 func typed(data []byte) bool {
 	w := walker{scanner: scanner{b: data}}
 	kind, _ := w.part()
@@ -413,8 +421,12 @@ type Error struct {
 	Code    any    `json:"code"`
 }
 
-// AppendFault appends an error in the protocol's form. A missing type follows from the status.
-func AppendFault(b []byte, status int, param string, f Fault) []byte {
+// AppendFault appends an error in the form of an endpoint. A missing type follows from the status; id is the request's,
+// for clients of /v1/messages. Both param and id may be "".
+func AppendFault(b []byte, of Endpoint, status int, param string, f Fault, id string) []byte {
+	if of == Messages || of == Tokens {
+		return appendMessageFault(b, status, param, f, id)
+	}
 	e := Error{Message: f.Message, Type: f.Type}
 	switch {
 	case e.Type != "":
@@ -443,8 +455,11 @@ func AppendFault(b []byte, status int, param string, f Fault) []byte {
 // AppendFailure appends the event that ends a stream after the gateway's own fault. For /v1/responses that is
 // response.failed, or error for a response that has not begun; next is its sequence_number.
 func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next int) []byte {
-	if e == Chat {
-		return AppendFrame(b, "", AppendFault(nil, status, "", f))
+	switch e {
+	case Chat:
+		return AppendFrame(b, "", AppendFault(nil, e, status, "", f, ""))
+	case Messages:
+		return AppendFrame(b, errorEvent, AppendFault(nil, e, status, "", f, ""))
 	}
 	var event any = struct {
 		Type    string  `json:"type"`

@@ -1,6 +1,6 @@
-// Package openai is the codec of the protocol of model servers and their clients: /v1/chat/completions and
-// /v1/responses, as OpenAI documents them. It does no I/O. The gateway changes only the necessary fields of a
-// request. Unknown fields, and numbers beyond 2^53, stay unchanged.
+// Package openai is the codec of the protocols of model servers and their clients: /v1/chat/completions and
+// /v1/responses, as OpenAI documents them, and Anthropic's /v1/messages. It does no I/O. The gateway changes only the
+// necessary fields of a request. Unknown fields, and numbers beyond 2^53, stay unchanged.
 package openai
 
 import (
@@ -16,19 +16,26 @@ import (
 	"dyno/internal/strict"
 )
 
-// An Endpoint is one of the protocol's endpoints for models.
+// An Endpoint is one of the endpoints for models.
 type Endpoint int
 
 // The endpoints.
 const (
 	Chat      Endpoint = iota // POST /chat/completions
 	Responses                 // POST /responses
+	Messages                  // POST /messages
+	Tokens                    // POST /messages/count_tokens: of a request to Messages
+	Endpoints = iota          // their number
 )
 
 // Path returns the endpoint's path below a base URL that ends in /v1.
-func (e Endpoint) Path() string { return [...]string{"/chat/completions", "/responses"}[e] }
+func (e Endpoint) Path() string {
+	return [Endpoints]string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens"}[e]
+}
 
-func (e Endpoint) String() string { return [...]string{"chat", "responses"}[e] }
+func (e Endpoint) String() string {
+	return [Endpoints]string{"chat", "responses", "messages", "count_tokens"}[e]
+}
 
 // Bounds of a request.
 const (
@@ -37,7 +44,7 @@ const (
 	maxTokens = 1 << 27 // their price must not overflow
 )
 
-// A Request is a client's request. After parsing, only Bound, Forget and the estimate of PromptTokens change it.
+// A Request is a client's request. After parsing, only Bound, Forget, Header and the estimate of PromptTokens change it.
 type Request struct {
 	Endpoint     Endpoint
 	Model        string
@@ -53,6 +60,8 @@ type Request struct {
 	// Background says that a client of /v1/responses accepts an answer that is not complete yet: it goes on without
 	// the client.
 	Background bool
+	// Header has the client's header fields that a server of the endpoint gets.
+	Header map[string]string
 
 	limited bool // the answer must not have more than MaxTokens
 	added   bool // MaxTokens is a bound that the client has not set
@@ -68,14 +77,17 @@ func (e *RequestError) Error() string { return e.Field + ": " + e.Text }
 
 // part has the members of a message's part that are examined.
 var part = strict.Members{
-	"type": nil, "text": nil, "file_id": nil, "file_url": nil, "file_data": nil,
+	"type": nil, "text": nil, "file_id": nil, "file_url": nil, "file_data": nil, "source": source, "content": strict.Members{"type": nil, "text": nil, "source": source},
 	"file": strict.Names("file_id", "file_url", "file_data"), "image_url": strict.Names("url"), "input_audio": strict.Names("data"),
 }
+
+// source has the members of an image or a document of /v1/messages that are examined.
+var source = strict.Names("type", "media_type", "data", "url", "file_id")
 
 // message has the members of a message, or of an item of input, that are examined.
 var message = strict.Members{"id": nil, "type": nil, "role": nil, "content": part, "output": part}
 
-// members are the examined members of a request, of both endpoints: an upstream may accept either name.
+// members are the examined members of a request, of all endpoints: an upstream may accept any of the names.
 var members = strict.Members{
 	"model": nil, "stream": nil, "stream_options": strict.Names("include_usage"), "n": nil,
 	"max_tokens": nil, "max_completion_tokens": nil, "max_output_tokens": nil, "temperature": nil,
@@ -83,6 +95,7 @@ var members = strict.Members{
 	"instructions": nil, "functions": nil, "response_format": nil, "text": nil, "prediction": nil, "prompt": nil,
 	"background": nil, "store": nil, "conversation": nil, "previous_response_id": nil, "web_search_options": nil,
 	"user": nil, "metadata": nil, "safety_identifier": nil, "prompt_cache_key": nil,
+	"system": part, "output_config": nil, "container": nil, "thread": nil, "mcp_servers": nil,
 }
 
 // Parse reads a request's body. The error is a *RequestError.
@@ -112,10 +125,15 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 			return nil, &RequestError{f.name, "want " + f.want}
 		}
 	}
-	if e == Chat {
-		max3 = 0 // servers of this endpoint ignore it
-	} else {
+	switch e { // servers of an endpoint ignore the fields of others
+	case Chat:
+		max3 = 0
+	case Responses:
 		max1, max2 = 0, 0
+	case Messages:
+		max2, max3, r.Choices = 0, 0, 1
+	case Tokens:
+		max1, max2, max3, r.Choices, r.Stream = 0, 0, 0, 1, false
 	}
 	for _, n := range []int{max1, max2, max3} {
 		if n < 0 || n > maxTokens {
@@ -130,17 +148,19 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxChoice)}
 	}
 	said := inputField(e)
-	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
+	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e != Responses && raw[0] != '[' {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
 	// Everything that a model reads.
-	for _, name := range []string{said, "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt"} {
+	for _, name := range []string{said, "system", "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt", "output_config"} {
 		r.PromptTokens += estimateTokens(r.fields[name])
 	}
-	if e == Chat {
+	r.IncludeUsage = true // in its last events, unasked
+	switch e {
+	case Chat:
+		r.IncludeUsage = false
 		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
-	} else {
-		r.IncludeUsage = true // in its last event, unasked
+	case Responses:
 		r.Background = r.says("background")
 		r.Previous = c.textOf(r.fields["previous_response_id"])
 	}
@@ -239,8 +259,11 @@ func (r *Request) Bound(tokens int) bool {
 		return false
 	}
 	r.added, r.MaxTokens = true, tokens
-	if r.Endpoint == Responses {
-		r.fields["max_output_tokens"] = strconv.AppendInt(nil, int64(tokens), 10)
+	switch bound := strconv.AppendInt(nil, int64(tokens), 10); r.Endpoint {
+	case Responses:
+		r.fields["max_output_tokens"] = bound
+	case Messages:
+		r.fields["max_tokens"] = bound
 	}
 	return true
 }
@@ -255,16 +278,23 @@ func (r *Request) Encoded() []byte { return r.codec.encode(r.fields) }
 // Continues, HasHiddenContext and Deterministic afterwards.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
-// Key is equal for equal requests, whatever the order of their fields. At /v1/chat/completions it ignores the user;
-// answers of /v1/responses repeat the user.
+// Key is equal for equal requests, whatever the order of their fields. It ignores the user, except at /v1/responses,
+// whose answers repeat the user.
 func (r *Request) Key() []byte {
 	fields := maps.Clone(r.fields)
-	if r.Endpoint == Chat {
+	switch r.Endpoint {
+	case Chat:
 		for _, name := range []string{"user", "metadata", "store", "safety_identifier", "prompt_cache_key"} {
 			delete(fields, name)
 		}
+	case Messages:
+		delete(fields, "metadata")
 	}
-	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
+	b := []byte(r.Endpoint.String() + "\n")
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		b = append(b, name+": "+r.Header[name]+"\n"...)
+	}
+	return append(b, r.codec.encode(fields)...)
 }
 
 // inputField returns the field with the model's messages or input.
@@ -286,13 +316,19 @@ const NoPreviousResponse = "previous_response_not_found"
 
 // Continues reports whether the request refers to data that only one upstream keeps.
 func (r *Request) Continues() bool {
-	return r.Endpoint == Responses && (r.says("conversation") || r.says("previous_response_id"))
+	switch r.Endpoint {
+	case Responses:
+		return r.says("conversation") || r.says("previous_response_id")
+	case Messages:
+		return r.says("container") || r.says("thread")
+	}
+	return false
 }
 
 // Deterministic reports whether the client wants equal answers to equal requests. That excludes answers that the
 // upstream keeps, or that continue another one.
 func (r *Request) Deterministic() bool {
-	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background) || r.Endpoint == Chat && r.says("store") {
+	if r.Continues() || r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Background) || r.Endpoint == Chat && r.says("store") || r.Endpoint == Tokens {
 		return false
 	}
 	var temperature json.Number

@@ -13,7 +13,7 @@ import (
 type Place struct {
 	// Key is unique to the place. It is valid until the called function returns.
 	Key []byte
-	// Choice is its choice, of /v1/chat/completions.
+	// Choice is its choice, of /v1/chat/completions, or its block, of /v1/messages.
 	Choice int
 
 	closers []byte // of the brackets that Key opens
@@ -36,14 +36,17 @@ var standing = []string{"role", "id", "type", "name"}
 func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	w := walker{scanner: scanner{b: data}, codec: c, Rewriter: r}
 	ok := false
-	if e == Chat {
+	switch e {
+	case Messages:
+		ok = w.message()
+	case Chat:
 		ok = w.fields(func(name string) bool {
 			if !strings.EqualFold(name, "choices") || w.sees() != '[' {
 				return w.whole(name)
 			}
 			return w.elements(func(int) bool { return w.choice() })
 		})
-	} else {
+	default:
 		kind, ids := w.part()
 		place := Place{Key: ids}
 		ok = w.fields(func(name string) bool {
@@ -65,13 +68,18 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	return append(w.out, data[w.copied:]...), nil
 }
 
-// Continue returns the data of an event that continues a choice with text at a place.
-func (c Codec) Continue(p Place, text string) []byte {
-	b := c.appendString(append([]byte(`{"object":"chat.completion.chunk","choices":[{"index":`), p.Key...), text)
+// Continue returns the name and the data of an event that continues a choice, or a block of /v1/messages, with text at a
+// place.
+func (c Codec) Continue(e Endpoint, p Place, text string) (name string, data []byte) {
+	begin, end := `{"object":"chat.completion.chunk","choices":[{"index":`, `,"finish_reason":null}]}`
+	if e == Messages {
+		name, begin, end = blockDelta, `{"type":"`+blockDelta+`","index":`, "}"
+	}
+	b := c.appendString(append([]byte(begin), p.Key...), text)
 	for _, closer := range slices.Backward(p.closers) {
 		b = append(b, closer)
 	}
-	return append(b, `,"finish_reason":null}]}`...)
+	return name, append(b, end...)
 }
 
 // Clone returns a copy that stays valid.
@@ -99,9 +107,10 @@ func (c Codec) Completed(data []byte) []byte {
 // logprobs is the field of events and answers with details of each token.
 var logprobs = []byte(`"logprobs"`)
 
-// WithoutLogprobs returns an event or an answer without its logprobs: they repeat the text token by token.
+// WithoutLogprobs returns an event or an answer without its logprobs: they repeat the text token by token. Those of
+// /v1/messages have none.
 func (c Codec) WithoutLogprobs(e Endpoint, data []byte) []byte {
-	if !bytes.Contains(data, logprobs) {
+	if e == Messages || !bytes.Contains(data, logprobs) {
 		return data
 	}
 	w := walker{scanner: scanner{b: data}, codec: c}

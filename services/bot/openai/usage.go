@@ -2,7 +2,7 @@ package openai
 
 import "bytes"
 
-// usageOf parses a usage, in the forms of both endpoints and of several servers. It returns nil for an empty or
+// usageOf parses a usage, in the forms of OpenAI's endpoints and of several servers. It returns nil for an empty or
 // impossible one: an answer must not fail for it.
 func usageOf(value []byte) *Usage {
 	w := walker{scanner: scanner{b: value}}
@@ -61,7 +61,7 @@ func (u *Usage) promptKind(name string) *int {
 
 func (u *Usage) completionKind(name string) *int {
 	switch name {
-	case "reasoning_tokens":
+	case "reasoning_tokens", "thinking_tokens":
 		return &u.Reasoning
 	case "audio_tokens":
 		return &u.CompletionAudio
@@ -114,8 +114,11 @@ func (w *walker) kinds(of func(name string) *int) bool {
 }
 
 // LastUsage finds an answer's usage in its last bytes, which may be all that is left of it; nil if there is none.
-func LastUsage(end []byte) *Usage {
-	name := []byte(`"usage"`)
+func LastUsage(e Endpoint, end []byte) *Usage {
+	name, parse := []byte(`"usage"`), usageOf
+	if e == Messages {
+		parse = messageUsage
+	}
 	for {
 		at := bytes.LastIndex(end, name)
 		if at < 0 {
@@ -125,7 +128,7 @@ func LastUsage(end []byte) *Usage {
 		if w.next(':') {
 			w.blanks()
 			if begin := w.at; w.skip() {
-				if u := usageOf(end[begin:w.at]); u != nil {
+				if u := parse(end[begin:w.at]); u != nil {
 					return u
 				}
 			}

@@ -77,7 +77,7 @@ func (g Guard) RefuseForeign(next http.Handler) http.Handler {
 				code = "foreign_host"
 			}
 			refused := reply.Refuse(http.StatusForbidden, code, "%v", err)
-			refused.Answer(w, g.Timeout)
+			refused.Answer(w, reply.FormOf(r.URL.Path), g.Timeout)
 			g.Count("foreign", refused.Status, 0)
 			return
 		}

@@ -86,9 +86,9 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 		if ended := r.texts[string(r.Codec.Completed(f.Data))]; ended != nil {
 			b = r.rest(b, ended)
 		}
-		if e.Done {
-			b = r.all(b)
-		}
+	}
+	if r.Endpoint != openai.Chat && e.Done {
+		b = r.all(b)
 	}
 	for _, choice := range e.Ended {
 		b = r.ended(b, func(t *runningText) bool { return t.place.Choice == choice })
@@ -163,8 +163,9 @@ func (r *Relay) rest(b []byte, t *runningText) []byte {
 		return b
 	}
 	rest := string(r.buf)
-	if r.Endpoint == openai.Chat {
-		return openai.AppendFrame(b, "", r.Codec.Continue(t.place, rest))
+	if r.Endpoint != openai.Responses {
+		name, data := r.Codec.Continue(r.Endpoint, t.place, rest)
+		return openai.AppendFrame(b, name, data)
 	}
 	data, err := r.Codec.Rewrite(r.Endpoint, t.last, openai.Rewriter{
 		Whole: r.Masker.Field,

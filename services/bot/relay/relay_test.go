@@ -156,6 +156,42 @@ func TestMaskedResponses(t *testing.T) {
 	}
 }
 
+// TestMaskedMessages: events of /v1/messages are masked across cuts, in all kinds of texts. The rest of a block comes
+// before its end, and signatures stay.
+func TestMaskedMessages(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	stop := func(block int) string { return fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, block) }
+	for field, kind := range map[string]string{"text": "text_delta", "partial_json": "input_json_delta", "thinking": "thinking_delta"} {
+		delta := func(block int, text string) string {
+			return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%q}}`, block, kind, field, text)
+		}
+		for name, c := range map[string]struct {
+			events []string
+			want   string
+			masked int
+		}{
+			"cut":              {[]string{delta(0, "say "+secret[:9]), delta(0, secret[9:]+"."), stop(0)}, "say [api-key].", 1},
+			"held to the end":  {[]string{delta(0, "say s"), delta(0, "k-"), stop(0)}, "say sk-", 0},
+			"another block":    {[]string{delta(0, secret), stop(0), delta(1, "Hello"), stop(1)}, "[api-key]Hello", 1},
+			"two at once":      {[]string{delta(0, secret[:9]), delta(1, "Hello"), delta(0, secret[9:]), stop(0), stop(1)}, "Hello[api-key]", 1},
+			"without its stop": {[]string{delta(0, "say s"), delta(0, "k-")}, "say sk-", 0},
+		} {
+			got, masked := relayed(t, openai.Messages, append(c.events, `{"type":"message_stop"}`)...)
+			if said := texts(t, got); said != c.want || masked != c.masked || !strings.HasSuffix(got, "data: {\"type\":\"message_stop\"}\n\n") {
+				t.Errorf("%s, %s: %q, %d masked: %s", field, name, said, masked, got)
+			}
+			if name == "held to the end" && !strings.Contains(got, "event: content_block_delta\ndata: "+delta(0, "sk-")+"\n\ndata: "+stop(0)) {
+				t.Errorf("%s: %s", field, got)
+			}
+		}
+	}
+	signature := `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"AA+` + secret + `"}}`
+	begin := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"` + secret + `"}}`
+	if got, masked := relayed(t, openai.Messages, signature, begin); masked != 1 || !strings.Contains(got, signature) || strings.Count(got, secret) != 1 {
+		t.Errorf("%d masked: %s", masked, got)
+	}
+}
+
 // TestMaskedLines: an event whose data has several lines is one event afterwards.
 func TestMaskedLines(t *testing.T) {
 	got, _ := relayed(t, openai.Chat, "{\"choices\":[\ndata: {\"index\":0,\ndata: \"delta\":{\"content\":\"sk-abcdefghijklmnopqrstuvwxyz\"}}]}", "[DONE]")

@@ -37,7 +37,7 @@ func (e *Events) Say(name string, v any, more bool) {
 // Fault sends the error that ends the events.
 func (e *Events) Fault(status int, f openai.Fault) {
 	e.send("error", false, func(b []byte) ([]byte, error) {
-		return openai.AppendFault(b, status, "", f), nil
+		return openai.AppendFault(b, openai.Chat, status, "", f, ""), nil
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"dyno/services/bot/openai"
@@ -19,6 +20,7 @@ type Refusal struct {
 	After             time.Duration // Retry-After; 0 leaves it out
 	Body              []byte        // passed on unchanged; nil makes one from the text
 	Header            http.Header   // more fields; nil is none
+	ID                string        // of the request, if it is in the ledger
 }
 
 // NoContent is the answer 204, which has no body.
@@ -31,8 +33,16 @@ func Refuse(status int, code, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Answer writes a refusal. As in Body, timeout bounds each piece.
-func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
+// FormOf returns an endpoint with the form in which errors at a path are written.
+func FormOf(path string) openai.Endpoint {
+	if strings.HasPrefix(path, "/v1"+openai.Messages.Path()) {
+		return openai.Messages
+	}
+	return openai.Chat
+}
+
+// Answer writes a refusal in the form of an endpoint. As in Body, timeout bounds each piece.
+func (r *Refusal) Answer(w http.ResponseWriter, form openai.Endpoint, timeout time.Duration) {
 	h := w.Header()
 	maps.Copy(h, r.Header)
 	if r.Status == http.StatusNoContent {
@@ -45,9 +55,12 @@ func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
 	if r.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
+	if r.ID != "" {
+		h.Set("X-Dyno-Id", r.ID)
+	}
 	body := r.Body
 	if body == nil {
-		body = openai.AppendFault(nil, r.Status, r.Param, r.Fault())
+		body = openai.AppendFault(nil, form, r.Status, r.Param, r.Fault(), r.ID)
 	}
 	Body(w, timeout, r.Status, body)
 }

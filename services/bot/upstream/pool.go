@@ -62,9 +62,9 @@ type provider struct {
 	via       http.RoundTripper
 	breaker   breaker.Breaker
 	vendor    vendor
-	native    [2]bool      // by endpoint: its requests and answers pass as they are
-	noOptions atomic.Bool  // it does not know options of streams, and gets none
-	logged    atomic.Int64 // time of the last logged failure, in Unix seconds
+	native    [openai.Endpoints]bool // by endpoint: its requests and answers pass as they are
+	noOptions atomic.Bool            // it does not know options of streams, and gets none
+	logged    atomic.Int64           // time of the last logged failure, in Unix seconds
 }
 
 // A target is a deployment: a model of a provider.
@@ -78,7 +78,7 @@ type target struct {
 	bound    openai.Bound
 	form     dialect.Server
 	drop     []dialect.Feature
-	urls     [2]*url.URL // by endpoint, unless clients' names stand for many models; never changed
+	urls     [openai.Endpoints]*url.URL // by endpoint, unless clients' names stand for many models; never changed
 
 	requests, tokens *quota
 	latency          atomic.Int64 // nanoseconds, a mean; 0 is unknown
@@ -264,6 +264,14 @@ func (p *Pool) Longest() (most time.Duration) {
 // Has reports whether some upstream has a model.
 func (p *Pool) Has(model string) bool { return len(p.of(model)) > 0 }
 
+// CountsTokens reports whether some deployment of a model counts the tokens of a request.
+func (p *Pool) CountsTokens(model string) bool { return len(p.counting(model)) > 0 }
+
+// counting returns the deployments of a model that count the tokens of a request.
+func (p *Pool) counting(model string) []*target {
+	return slices.DeleteFunc(slices.Clone(p.of(model)), func(t *target) bool { return !t.provider.native[openai.Tokens] })
+}
+
 // Price returns a model's highest price at any upstream: for an answer of an unknown upstream.
 func (p *Pool) Price(model string) Price {
 	return p.most(model, func(p Price) Price { return p })
@@ -343,14 +351,14 @@ type Error struct {
 	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
-	// Header has the fields of the upstream's answer that the client gets; nil is none.
-	Header http.Header
 	// Param is the field at fault; "" is unknown.
 	Param string
+	// Header has the fields of the upstream's answer that the client gets; nil is none.
+	Header http.Header
 	// Type and Code are the upstream's names of the failure; "" if it has none, or if they concern the gateway's
 	// account.
 	Type, Code string
-	// Event is the upstream's event that ends a stream of /v1/responses, without its key; nil if it has sent none
+	// Event is the upstream's event that ends a stream of /v1/responses or /v1/messages, without its key; nil if it has sent none
 	// that clients know.
 	Event *openai.Frame
 
@@ -442,7 +450,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 	}
 	w.retries.request()
 	a, failure := p.askModel(ctx, w, nil)
-	if failure == nil || failure.cause() == "" || ctx.Err() != nil {
+	if failure == nil || failure.cause() == "" || ctx.Err() != nil || r.Endpoint == openai.Tokens { // other models count otherwise
 		return answered(a, failure)
 	}
 	for _, other := range p.fallbacks(r.Model, failure.cause()) {
@@ -468,6 +476,9 @@ func answered(a *Answer, failure *Error) (*Answer, error) {
 // askModel asks deployments of one model. last is the failure of the models before; nil is none.
 func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Error) {
 	all, maker, before := p.of(w.model), p.maker(w.request), 0
+	if w.request.Endpoint == openai.Tokens {
+		all = p.counting(w.model)
+	}
 	if last != nil {
 		before = last.Attempts
 	}
@@ -713,7 +724,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be acceptable (RFC 9110, section 12.5.3)
 	trace.Inject(c.ctx, req.Header)
-	t.provider.authorize(req.Header)
+	t.provider.authorize(req.Header, q.header)
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")
 		c.timer = time.AfterFunc(t.FirstByte, c.silent)
@@ -955,6 +966,9 @@ func (c *call) bounded(bytes int) int {
 	return n
 }
 
+// statusOverloaded is Anthropic's.
+const statusOverloaded = 529
+
 // maxRefusal bounds the bytes that are read of an error response.
 const maxRefusal = 64 << 10
 
@@ -976,8 +990,8 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	switch s := resp.StatusCode; {
 	case s == http.StatusTooManyRequests:
 		e.Status = s
-	case s == http.StatusServiceUnavailable:
-		e.Status = s
+	case s == http.StatusServiceUnavailable, s == statusOverloaded:
+		e.Status = http.StatusServiceUnavailable
 	case s == http.StatusForbidden, s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
 		// Another upstream may answer. But repeated requests of this kind must not make the upstream cool down for
 		// all tenants.
@@ -990,7 +1004,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
 		if c.client != nil { // the client knows its own form only
-			body = openai.AppendFault(nil, s, "", f)
+			body = openai.AppendFault(nil, c.request.Endpoint, s, "", f, "")
 		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
@@ -1105,7 +1119,7 @@ func (c *call) usageBehind(from io.Reader, body []byte) *openai.Usage {
 		end = append(end, piece[:n]...)
 		end = end[max(0, len(end)-endBehind):]
 		if errors.Is(err, io.EOF) {
-			return openai.LastUsage(end)
+			return openai.LastUsage(c.request.Endpoint, end)
 		}
 		if err != nil {
 			return nil
@@ -1200,15 +1214,15 @@ func (s *Stream) read() error {
 	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame, &s.event); err != nil {
 		return err
 	}
-	for _, d := range s.event.Deltas {
-		s.started.add(d.Choice)
+	if s.call.request.Endpoint == openai.Chat { // other streams say themselves that they are complete
+		for _, d := range s.event.Deltas {
+			s.started.add(d.Choice)
+		}
+		for _, choice := range s.event.Ended {
+			s.ended.add(choice)
+		}
 	}
-	for _, choice := range s.event.Ended {
-		s.ended.add(choice)
-	}
-	if s.event.Usage != nil {
-		s.usage = s.event.Usage
-	}
+	s.usage = s.call.request.Endpoint.Latest(s.usage, s.event.Usage)
 	if s.event.Bytes > 0 {
 		s.tokens += openai.EstimateTokens(s.event.Bytes) // at least one
 	}
@@ -1220,8 +1234,8 @@ func (s *Stream) read() error {
 }
 
 // endsHere reports whether [DONE] ends a complete answer. At /v1/chat/completions all choices with text must have a
-// reason for their end, and at least one must. Some gateways send [DONE] after a failure of their own upstream. In
-// /v1/responses the last event says so itself.
+// reason for their end, and at least one must. Some gateways send [DONE] after a failure of their own upstream. At other
+// endpoints the last event says so itself.
 func (s *Stream) endsHere() bool {
 	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.started&^s.ended == 0
 }

@@ -303,7 +303,7 @@ func TestReasons(t *testing.T) {
 		{401, `{"error":{"message":"wrong key ` + key + `","type":"a","code":"invalid_api_key"}}`, "upstream a: status 401: wrong key [key]", "", ""},
 		{200, `{"error":{"message":"full (33/32)","code":502}}`, "full (33/32)", "", ""},
 		{200, `{"error":{"message":"full","type":"busy","code":"full"}}`, "full", "busy", "full"},
-		{200, `{"choices":"` + key + `"}`, "its answer is not in OpenAI's form", "", ""},
+		{200, `{"choices":"` + key + `"}`, "its answer is not in a known form", "", ""},
 	} {
 		for _, stream := range []bool{false, true} {
 			var logged bytes.Buffer
@@ -328,7 +328,7 @@ func TestReasons(t *testing.T) {
 				}
 			})
 			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "upstream a: "), "used", "[secret]")
-			if c.want == "its answer is not in OpenAI's form" && stream {
+			if c.want == "its answer is not in a known form" && stream {
 				want = "it is no stream"
 			}
 			if text := logged.String(); !strings.Contains(text, want) || strings.Contains(text, key) || strings.Contains(text, "used") {

@@ -18,6 +18,8 @@ import (
 type question struct {
 	body []byte
 	to   *url.URL
+	// header has fields of the client's that servers of its form get.
+	header map[string]string
 	// client is the form to which the answer is translated; nil passes it as it is.
 	client  dialect.Client
 	request *dialect.Request
@@ -29,7 +31,7 @@ func (t *target) question(w *want, options bool) (*question, *Error) {
 	r, model := w.request, t.own(w.model)
 	q := &question{}
 	if t.provider.native[r.Endpoint] {
-		q.body, q.to = r.Body(model, t.bound, options), t.urls[r.Endpoint]
+		q.body, q.to, q.header = r.Body(model, t.bound, options), t.urls[r.Endpoint], r.Header
 		if q.to != nil {
 			return q, nil
 		}

@@ -53,7 +53,7 @@ var vendors = map[Dialect]vendor{
 		form:   func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.VLLM}) },
 	},
 	Anthropic: {
-		url: "https://api.anthropic.com/v1", key: "X-Api-Key", header: map[string]string{"Anthropic-Version": "2023-06-01"},
+		url: "https://api.anthropic.com/v1", key: "X-Api-Key", header: map[string]string{"Anthropic-Version": "2023-06-01"}, native: []openai.Endpoint{openai.Messages, openai.Tokens},
 		form: func(_ Server, d Deployment) dialect.Server { return messages.Server{MaxTokens: d.MaxTokens} },
 	},
 	Gemini: {
@@ -66,16 +66,15 @@ var vendors = map[Dialect]vendor{
 	},
 }
 
-// clients are the forms of endpoints, by their numbers.
-var clients = [...]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client}
+// clients are the forms of endpoints, by their numbers. Counts of tokens are not translated.
+var clients = [openai.Endpoints]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client, openai.Messages: messages.Client{}}
 
-// authorize sets the header fields of a provider's requests.
-func (p *provider) authorize(h http.Header) {
-	for name, value := range p.vendor.header {
-		h.Set(name, value)
-	}
-	for name, value := range p.Headers {
-		h.Set(name, value)
+// authorize sets the header fields of a provider's requests: its vendor's, the client's, and its own.
+func (p *provider) authorize(h http.Header, client map[string]string) {
+	for _, fields := range []map[string]string{p.vendor.header, client, p.Headers} {
+		for name, value := range fields {
+			h.Set(name, value)
+		}
 	}
 	switch {
 	case p.Key == "":

@@ -109,20 +109,3 @@ func shown(r *dialect.Request, b *dialect.Block) dialect.Fields {
 
 // hides reports whether the client wants no text of the reasoning.
 func hides(r *dialect.Request) bool { return r.Reasoning != nil && r.Reasoning.Hide }
-
-// AppendCount writes the answer of CountPath.
-func (Client) AppendCount(b []byte, tokens int) []byte {
-	return dialect.Append(b, dialect.Fields{"input_tokens": tokens})
-}
-
-// ReadCount reads an answer of CountPath: the number of tokens. The error is that of ReadAnswer.
-func (Server) ReadCount(body []byte) (n int, err error) {
-	var count usage
-	if err := json.Unmarshal(body, &count); err != nil {
-		return 0, fmt.Errorf("%w: %w", openai.ErrForm, err)
-	}
-	if count.Input == nil {
-		return 0, noneError(body, "input_tokens")
-	}
-	return int(*count.Input), nil
-}

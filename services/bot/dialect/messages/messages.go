@@ -23,12 +23,6 @@ import (
 	"dyno/services/bot/openai"
 )
 
-// Paths below the provider's URL.
-const (
-	Path      = "/messages"
-	CountPath = "/messages/count_tokens"
-)
-
 // Client is the form for clients.
 type Client struct{}
 
@@ -84,7 +78,7 @@ func (Client) Name() string { return "messages" }
 func (Server) Name() string { return "anthropic" }
 
 // Path implements dialect.Server.
-func (Server) Path(string, bool) string { return Path }
+func (Server) Path(string, bool) string { return openai.Messages.Path() }
 
 // Says implements dialect.Server. Tools of the vendor have blocks of their own in answers, which the neutral form does
 // not have.

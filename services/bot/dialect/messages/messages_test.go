@@ -204,57 +204,6 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestFaults: errors have the API's types.
-func TestFaults(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		param  string
-		openai.Fault
-		want string
-	}{
-		{400, "messages[0].role", openai.Fault{Message: "want user"}, `{"error":{"message":"messages[0].role: want user","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
-		{400, "stop", openai.Fault{Message: "stop: want a text"}, `{"error":{"message":"stop: want a text","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
-		{422, "", openai.Fault{Message: "m", Type: "own"}, `{"error":{"message":"m","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
-		{429, "", openai.Fault{Message: "m", Type: "insufficient_quota"}, `{"error":{"message":"m","type":"rate_limit_error"},"request_id":"req_1","type":"error"}`},
-		{502, "", openai.Fault{Message: "m"}, `{"error":{"message":"m","type":"api_error"},"request_id":"req_1","type":"error"}`},
-		{503, "", openai.Fault{Message: "m", Type: "timeout_error"}, `{"error":{"message":"m","type":"timeout_error"},"request_id":"req_1","type":"error"}`},
-		{529, "", openai.Fault{Message: "m"}, `{"error":{"message":"m","type":"overloaded_error"},"request_id":"req_1","type":"error"}`},
-	} {
-		got := string(AppendFault(nil, c.status, c.param, c.Fault, "req_1"))
-		if got != c.want {
-			t.Errorf("%d: %s, want %s", c.status, got, c.want)
-		}
-		if f := openai.Standard().ParseFault([]byte(got)); !strings.HasSuffix(f.Message, c.Message) {
-			t.Errorf("%s is read as %+v", got, f)
-		}
-	}
-}
-
-// TestCount: a count's request has only the prompt.
-func TestCount(t *testing.T) {
-	r, err := Client{}.ReadCount([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"system":"be brief","thinking":{"type":"adaptive"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Temperature, r.Stream, r.MaxTokens, r.User = new(0.5), true, 7, "u"
-	const want = `{"messages":[{"content":[{"text":"hi","type":"text"}],"role":"user"}],"model":"up","system":[{"text":"be brief","type":"text"}],"thinking":{"type":"adaptive"}}`
-	if got, err := server.AppendCount(nil, r, "up"); err != nil || string(got) != want {
-		t.Errorf("%s, %v", got, err)
-	}
-	if n, err := server.ReadCount(Client{}.AppendCount(nil, 2095)); n != 2095 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	var none *openai.NoneError
-	if _, err := server.ReadCount([]byte(`{"type":"error","error":{"type":"not_found_error","message":"model: x"}}`)); !errors.As(err, &none) || none.Type != "not_found_error" {
-		t.Error(err)
-	}
-	for body, want := range map[string]error{`{}`: openai.ErrNone, `7`: openai.ErrForm} {
-		if _, err := server.ReadCount([]byte(body)); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", body, err, want)
-		}
-	}
-}
-
 // TestHidden: a client that wants no text of the reasoning gets only its signature.
 func TestHidden(t *testing.T) {
 	r := &dialect.Request{Reasoning: &dialect.Reasoning{Adapt: true, Hide: true}}

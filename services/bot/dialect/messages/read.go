@@ -7,13 +7,7 @@ import (
 )
 
 // ReadRequest implements dialect.Client.
-func (Client) ReadRequest(body []byte) (*dialect.Request, error) { return read(body, true) }
-
-// ReadCount reads a request of CountPath, for the number of a prompt's tokens. The error is a *dialect.FieldError.
-func (Client) ReadCount(body []byte) (*dialect.Request, error) { return read(body, false) }
-
-// read reads a request, for an answer or for a count.
-func read(body []byte, answer bool) (*dialect.Request, error) {
+func (Client) ReadRequest(body []byte) (*dialect.Request, error) {
 	o, err := dialect.ReadObject(body)
 	if err != nil {
 		return nil, err
@@ -21,7 +15,7 @@ func read(body []byte, answer bool) (*dialect.Request, error) {
 	r := reader{&dialect.Request{Model: o.Model("model"), MaxTokens: o.Tokens("max_tokens"), IncludeUsage: true}}
 	if r.MaxTokens > 0 {
 		o.Note(r.Request, dialect.MaxTokens, "max_tokens")
-	} else if answer {
+	} else {
 		o.Fail("max_tokens", "must be there")
 	}
 	r.system(o.Parts("system", "text"))

@@ -195,7 +195,7 @@ func (w *stream) Append(b []byte, e *dialect.Event) []byte {
 		b = frame(b, dialect.Fields{"type": "message_delta", "delta": delta.Set("stop_sequence", e.Answer.Sequence), "usage": usageFields(e.Answer.Usage)})
 		return frame(b, dialect.Fields{"type": "message_stop"})
 	}
-	return frame(b, faultFields(500, e.Fault))
+	return openai.AppendFailure(b, openai.Messages, 500, e.Fault, nil, 0)
 }
 
 // piece appends the deltas of the open block.

@@ -31,15 +31,10 @@ func (s Server) AppendRequest(b []byte, r *dialect.Request, model string) ([]byt
 	}
 	body.Set("stop_sequences", r.Stop).Set("temperature", r.Temperature).Set("top_p", r.TopP).Set("top_k", r.TopK).Set("stream", r.Stream)
 	body.Set("service_tier", w.tier())
-	w.check()
-	return w.append(b, body)
-}
-
-// AppendCount writes the body of CountPath, which counts the tokens of the request's prompt. The error is a
-// *dialect.FieldError.
-func (s Server) AppendCount(b []byte, r *dialect.Request, model string) ([]byte, error) {
-	w := writer{r: r}
-	return w.append(b, w.prompt(s, model))
+	if w.check(); w.fault != nil {
+		return b, w.fault
+	}
+	return dialect.Append(b, body), nil
 }
 
 // A writer makes a request's body.
@@ -47,13 +42,6 @@ type writer struct {
 	r        *dialect.Request
 	thinking dialect.Fields
 	fault    *dialect.FieldError // the first
-}
-
-func (w *writer) append(b []byte, body dialect.Fields) ([]byte, error) {
-	if w.fault != nil {
-		return b, w.fault
-	}
-	return dialect.Append(b, body), nil
 }
 
 // fail records a fault, at the client's field of a feature.
