@@ -100,7 +100,7 @@ func (k Key) free(all []upstream.Deployment) (models []string) {
 
 // A Limit is a store.Limit in the configuration's form.
 type Limit struct {
-	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
+	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money parallel" doc:"what it bounds; tokens: of questions and answers together; parallel: requests under way"`
 	// Redis compares amounts in floating point.
 	Amount int64         `yaml:"amount" range:"0..9007199254740992" doc:"the amount within one window; money in billionths; with 0, requests that use some are refused"`
 	Window time.Duration `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
@@ -118,6 +118,11 @@ type Issuer struct {
 	AnyUser    bool            `yaml:"any_user" doc:"it is a service that asks for any user: user_id names the user, and the claim sub does not"`
 	Key        string          `yaml:"key" doc:"the id of the API key that pays; no two issuers have the same one"`
 	Leeway     *time.Duration  `yaml:"leeway" range:"0..5m" otherwise:"30s" doc:"by how much its clock may differ"`
+}
+
+// limit returns it as stores have it.
+func (l Limit) limit() store.Limit {
+	return store.Limit{Resource: l.Resource, Amount: l.Amount, Window: l.Window}
 }
 
 // defaultLeeway is the leeway of an issuer without one.
@@ -390,9 +395,10 @@ func (c Config) checkKeys(r *fields.Report) {
 		ids[k.ID], sums[string(b)] = true, true
 		counters := map[string]bool{}
 		for j, l := range k.Limits {
-			limit := store.Limit(l)
+			limit := l.limit()
 			field := fmt.Sprintf("limits[%d]", j)
 			at.Check(l.Window == 0 || l.Window >= time.Second && l.Window%time.Millisecond == 0, field+".window", fmt.Sprintf("%v is not possible", l.Window), "0, which never ends, or at least 1s, in whole milliseconds")
+			at.Check(l.Window == 0 || l.Resource != store.Parallel, field+".window", "requests under way have none", "leave it out")
 			name := limit.Counter(time.Time{})
 			at.Check(!counters[name], field, "there are two of this resource and window", "keep one of them")
 			counters[name] = true

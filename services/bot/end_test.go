@@ -341,3 +341,46 @@ func TestRefusalsAreDiscreet(t *testing.T) {
 		}
 	}
 }
+
+// TestParallel: a key with a limit on requests under way has as many, streams and turns too. When one has ended, its
+// client may send the next.
+func TestParallel(t *testing.T) {
+	eachStore(t, func(t *testing.T, set func(*Config)) {
+		asked, proceed := make(chan struct{}), make(chan struct{})
+		key := unique("key")
+		b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			select {
+			case asked <- struct{}{}:
+				<-proceed
+			case <-r.Context().Done():
+				return
+			}
+			if strings.Contains(string(body), `"stream":true`) {
+				_, _ = io.WriteString(w, aWord+aStop+aDone)
+			} else {
+				_, _ = io.WriteString(w, aWhole)
+			}
+		}, func(c *Config) {
+			set(c)
+			c.Keys = []Key{keyOf(key, Limit{store.Parallel, 1, 0})}
+		})
+		path := "/v1/chat/completions"
+		for _, body := range []string{streams[path], strings.Replace(streams[path], "true", "false", 1)} {
+			answered := make(chan int)
+			go func() {
+				status, _, _ := b.ask(path, secretOf(key), body)
+				answered <- status
+			}()
+			<-asked
+			status, text, header := b.ask("/v1/bot/chat", secretOf(key), streams["/v1/bot/chat"])
+			if status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || !strings.Contains(text, "1 requests at the same time") || !strings.Contains(text, "rate_limit_exceeded") {
+				t.Errorf("a second: %d %v %s", status, header, text)
+			}
+			proceed <- struct{}{}
+			if status := <-answered; status != http.StatusOK {
+				t.Errorf("the first: %d", status)
+			}
+		}
+	})
+}

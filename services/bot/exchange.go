@@ -208,17 +208,20 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 	if len(key.limits) == 0 {
 		return nil, nil
 	}
-	if r.Endpoint == openai.Tokens {
-		return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: store.Cost{Requests: 1}, Lease: x.longest()}, nil
-	}
-	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
-		x.bound()
-		if r.HasHiddenContext() {
-			r.PromptTokens += g.cfg.ContextTokens
+	cost := store.Cost{Requests: 1}
+	if r.Endpoint != openai.Tokens {
+		if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) {
+			x.bound()
+			if r.HasHiddenContext() {
+				r.PromptTokens += g.cfg.ContextTokens
+			}
 		}
+		completion := r.MaxCompletion()
+		cost.Tokens, cost.Money = int64(r.PromptTokens+completion), key.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})
 	}
-	completion := r.MaxCompletion()
-	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: key.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})}
+	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
+		cost.Parallel = 1
+	}
 	if refused := exceeds(cost, key.limits); refused != nil {
 		return nil, refused
 	}

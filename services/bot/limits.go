@@ -148,7 +148,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 // exceeds refuses a request that alone exceeds a limit: waiting would not help.
 func exceeds(cost store.Cost, limits []store.Limit) *reply.Refusal {
 	for _, l := range limits {
-		if need := cost.Of(l.Resource); need > l.Amount && l.Resource != store.Requests {
+		if need := cost.Of(l.Resource); need > l.Amount && l.Resource != store.Requests && l.Resource != store.Parallel {
 			return reply.Refuse(http.StatusBadRequest, "request_exceeds_limit", "this request may use %d %s, with its answer, and the limit of the key is %d: ask for less, with less context, or for a shorter answer", need, l.Resource, l.Amount)
 		}
 	}
@@ -158,7 +158,9 @@ func exceeds(cost store.Cost, limits []store.Limit) *reply.Refusal {
 // beyond refuses a request for a limit that is reached, and says when to try again.
 func beyond(e *store.LimitError, after time.Duration) *reply.Refusal {
 	r := &reply.Refusal{Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Text: e.Error(), After: after}
-	if e.Limit.Window == 0 {
+	if e.Limit.Resource == store.Parallel {
+		r.After = time.Second
+	} else if e.Limit.Window == 0 {
 		r.Code = "insufficient_quota"
 	}
 	return r

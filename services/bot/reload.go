@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
 
@@ -42,7 +41,7 @@ func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before
 		}
 		key := &apiKey{id: k.ID, models: k.Models}
 		for _, limit := range k.Limits {
-			key.limits = append(key.limits, store.Limit(limit))
+			key.limits = append(key.limits, limit.limit())
 		}
 		l.keys[[sha256.Size]byte(sum)] = key
 		l.payers[k.ID] = key

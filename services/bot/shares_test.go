@@ -61,7 +61,8 @@ type long struct {
 	sums  map[string]int
 }
 
-func (l *long) Sum(ctx context.Context, key string, _ time.Time) (store.Cost, error) {
+func (l *long) Sum(ctx context.Context, p store.Part, _ time.Time) (store.Cost, error) {
+	key := p.Key
 	l.mu.Lock()
 	l.sums[key]++
 	n := l.sums[key]

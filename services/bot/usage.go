@@ -98,7 +98,7 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 	// A client that asks and leaves repeatedly starts the sum only once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
-	cost, err := g.archive.Sum(ctx, key.id, since)
+	cost, err := g.archive.Sum(ctx, store.Part{Key: key.id}, since)
 	if err != nil && ctx.Err() == nil {
 		return store.Cost{}, err // the archive has failed at once
 	}

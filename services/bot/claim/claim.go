@@ -211,14 +211,14 @@ func (n *Claim) extend() {
 }
 
 // End unlocks the session, with its new number of turns, and reports the usage. Without a session it does not wait
-// for another server.
+// for another server, unless requests under way are bounded: the client's next request must not find this one.
 func (n *Claim) End(turns int64) {
 	e := end{with: n.with, reservation: n.reservation, used: n.used}
 	if !n.counts {
 		e = end{}
 	}
 	if n.lock == nil {
-		if e.reservation != nil && e.with == n.all.Coordinator && n.all.Remote {
+		if e.reservation != nil && e.with == n.all.Coordinator && n.all.Remote && e.reservation.Cost.Parallel == 0 {
 			n.all.endLater(e, e.reservation.At.Add(e.reservation.Lease))
 		} else {
 			n.all.end(e)

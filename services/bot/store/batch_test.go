@@ -67,7 +67,7 @@ func record(i int) store.Record {
 
 func entries(t *testing.T, a store.Archive) int64 {
 	t.Helper()
-	c, err := a.Sum(t.Context(), "k", time.Time{})
+	c, err := a.Sum(t.Context(), store.Part{Key: "k"}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestReadersDoNotHinder(t *testing.T) {
 	var reading sync.WaitGroup
 	for range 16 {
 		reading.Go(func() {
-			if _, err := a.Sum(t.Context(), "key", time.Time{}); err != nil {
+			if _, err := a.Sum(t.Context(), store.Part{Key: "key"}, time.Time{}); err != nil {
 				t.Error(err)
 			}
 		})

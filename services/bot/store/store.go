@@ -1,6 +1,7 @@
 // Package store defines the gateway's data: turns of conversations, a ledger of usage, sessions whose turns follow
-// one another, and limits. Its packages keep it: memory all of it and sqlite turns and ledger, for one gateway; redis
-// sessions and limits, postgres turns and ledger, for several at once. One suite of tests checks all of them.
+// one another, limits, and the directory of keys that are made at run time. Its packages keep it: memory all of it and
+// sqlite turns, ledger and directory, for one gateway; redis sessions and limits, postgres turns, ledger and directory,
+// for several at once. Relational has what sqlite and postgres do alike. One suite of tests checks all of them.
 package store
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -43,6 +45,8 @@ type Entry struct {
 	ID       string // unique
 	At       time.Time
 	Key      string // the paying API key
+	Team     string // the key's; "" is none
+	Owner    string // the user who has the key; "" is none
 	User     string
 	Session  string // "" is none
 	Endpoint string
@@ -66,17 +70,55 @@ type Record struct {
 	Entry *Entry
 }
 
-// An Archive keeps turns and the ledger.
+// A Part is a part of the ledger: of one key, or of all keys of a team or of a user, whichever is not "".
+type Part struct {
+	Key, Team, Owner string
+	Model            string // as in Matches; "" is all
+}
+
+// Matches reports whether a name is the pattern, or begins as a pattern that ends in *.
+func Matches(pattern, name string) bool {
+	before, many := strings.CutSuffix(pattern, "*")
+	return pattern == name || many && strings.HasPrefix(name, before)
+}
+
+// Account returns the name of the counters of a key, a team or a user.
+func (p Part) Account() string {
+	switch {
+	case p.Team != "":
+		return "team\x00" + p.Team
+	case p.Owner != "":
+		return "user\x00" + p.Owner
+	}
+	return p.Key
+}
+
+// A Grouping says what usage is grouped by.
+type Grouping struct{ Key, Team, Owner, Model, Day bool }
+
+// A Usage is the usage of one group, with the members that it is grouped by.
+type Usage struct {
+	Key, Team, Owner, Model string
+	Day                     int64 // since 1970, in UTC
+	Requests                int64
+	Prompt, Completion      int64 // tokens, without those of cached answers
+	Money                   int64 // billionths
+}
+
+// An Archive keeps turns, the ledger and the directory.
 type Archive interface {
+	Directory
 	// Turns returns up to most of a session's last turns, the oldest first, and its number of turns.
 	Turns(ctx context.Context, session string, most int) (turns []Turn, count int64, err error)
 	// Write keeps records, all or none. It returns an error for each: nil, or ErrConflict for a turn whose number
 	// another has; the rest of that record is kept. A record with a known ID is kept once. If err is not nil, the
 	// outcome is unknown, and the records may be written again.
 	Write(ctx context.Context, records []Record) (each []error, err error)
-	// Sum returns the usage of a key's entries from a time on. A cached answer has used no tokens, although its entry
-	// says how many it has.
-	Sum(ctx context.Context, key string, from time.Time) (Cost, error)
+	// Sum returns the usage of a part of the ledger from a time on. A cached answer has used no tokens, although its
+	// entry says how many it has.
+	Sum(ctx context.Context, p Part, from time.Time) (Cost, error)
+	// Usage returns the usage of up to most groups from one time until before another, in the order of the groups.
+	Usage(ctx context.Context, by Grouping, from, to time.Time, most int) ([]Usage, error)
 	// Entries returns up to most of a key's last entries, the newest first.
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)
 	// Close releases its resources.
@@ -90,11 +132,12 @@ type Resource string
 const (
 	Requests Resource = "requests"
 	Tokens   Resource = "tokens"
-	Money    Resource = "money" // billionths
+	Money    Resource = "money"    // billionths
+	Parallel Resource = "parallel" // requests under way: reserved, and not used afterwards
 )
 
 // A Cost is an amount of each resource.
-type Cost struct{ Requests, Tokens, Money int64 }
+type Cost struct{ Requests, Tokens, Money, Parallel int64 }
 
 // Of returns the amount of one resource.
 func (c Cost) Of(r Resource) int64 {
@@ -105,24 +148,36 @@ func (c Cost) Of(r Resource) int64 {
 		return c.Tokens
 	case Money:
 		return c.Money
+	case Parallel:
+		return c.Parallel
 	}
 	return 0
 }
 
 // Minus returns the difference.
 func (c Cost) Minus(d Cost) Cost {
-	return Cost{c.Requests - d.Requests, c.Tokens - d.Tokens, c.Money - d.Money}
+	return Cost{c.Requests - d.Requests, c.Tokens - d.Tokens, c.Money - d.Money, c.Parallel - d.Parallel}
 }
 
-// A Limit bounds a key's usage of one resource within a window. Windows follow one another without a gap, in UTC.
-// They begin at multiples of their length since the year 1: days at midnight, weeks on Monday.
+// A Limit bounds the usage of one resource within a window. Windows follow one another without a gap, in UTC. They begin
+// at multiples of their length since the year 1: days at midnight, weeks on Monday.
 type Limit struct {
 	Resource Resource
 	Amount   int64
 	Window   time.Duration // 0 never ends
+	Part     Part          // whose usage; without a key, a team and a user, that of the reservation's key
 }
 
-// MaxLimits bounds the limits of one key.
+// Of returns whose usage a limit of a key bounds.
+func (l Limit) Of(key string) Part {
+	p := l.Part
+	if p.Account() == "" {
+		p.Key = key
+	}
+	return p
+}
+
+// MaxLimits bounds the limits of one key, one team or one user.
 const MaxLimits = 16
 
 // Start returns the beginning of the window at a time; zero for a window without an end.
@@ -140,6 +195,9 @@ func (l Limit) Counter(now time.Time) string {
 	if l.Window != 0 {
 		b = strconv.AppendInt(append(b, ':'), l.Start(now).UnixMilli(), 10)
 	}
+	if l.Part.Model != "" {
+		b = append(append(b, '/'), l.Part.Model...)
+	}
 	return string(b)
 }
 
@@ -147,15 +205,27 @@ func (l Limit) Counter(now time.Time) string {
 type LimitError struct {
 	Limit      Limit
 	Used       int64         // with reservations
-	RetryAfter time.Duration // until the window ends; 0 if it never does
+	RetryAfter time.Duration // until the window ends; 0 if it never does or is unknown
 }
 
 func (e *LimitError) Error() string {
-	window := "in all"
-	if e.Limit.Window > 0 {
+	what, window := string(e.Limit.Resource), "in all"
+	switch {
+	case e.Limit.Resource == Parallel:
+		what, window = "requests", "at the same time"
+	case e.Limit.Window > 0:
 		window = "per " + e.Limit.Window.String()
 	}
-	return fmt.Sprintf("limit reached: %d %s %s", e.Limit.Amount, e.Limit.Resource, window)
+	text := fmt.Sprintf("limit reached: %d %s %s", e.Limit.Amount, what, window)
+	if p := e.Limit.Part; p.Team != "" {
+		text += " of the team " + p.Team
+	} else if p.Owner != "" {
+		text += " of the user " + p.Owner
+	}
+	if m := e.Limit.Part.Model; m != "" {
+		text += " for " + m
+	}
+	return text
 }
 
 // Beyond makes the error of a reached limit.
@@ -174,7 +244,7 @@ type Lock struct {
 	Lease   time.Duration
 }
 
-// A Reservation is a part of a key's limits, taken before the usage is known.
+// A Reservation is a part of all limits that a request falls under, taken before the usage is known.
 type Reservation struct {
 	ID     string // unique
 	Key    string
@@ -198,7 +268,7 @@ type Coordinator interface {
 	// the windows of the reservation. nil leaves one of them out. The error has ErrUnlocked if the lock has ended,
 	// and ErrGone if the reservation has: then that part changes nothing.
 	End(ctx context.Context, l *Lock, turns int64, r *Reservation, used Cost) error
-	// Used returns the usage of each limit, with reservations.
+	// Used returns the usage of each limit of a key, with reservations.
 	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
 }
 

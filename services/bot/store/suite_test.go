@@ -196,6 +196,7 @@ func entry(id string, at time.Time) *store.Entry {
 func TestLedger(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
 		one, two := entry("1", epoch), entry("2", epoch.Add(time.Hour))
+		two.Team, two.Owner = "t", "o"
 		two.Stream, two.Cached, two.Estimated, two.Money = false, false, false, 7
 		other := entry("3", epoch)
 		other.Key = "other"
@@ -214,7 +215,7 @@ func TestLedger(t *testing.T) {
 			epoch.Add(time.Microsecond): {Requests: 1, Tokens: 15, Money: 7},
 			epoch.Add(2 * time.Hour):    {},
 		} {
-			if got, err := a.Sum(t.Context(), "k", from); err != nil || got != want {
+			if got, err := a.Sum(t.Context(), store.Part{Key: "k"}, from); err != nil || got != want {
 				t.Errorf("from %v: %+v, %v, want %+v", from, got, err, want)
 			}
 		}
@@ -360,7 +361,7 @@ func used(t testing.TB, l store.Coordinator, key string, list []store.Limit, now
 func TestLimits(t *testing.T) {
 	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
 		ctx := t.Context()
-		list := []store.Limit{{store.Requests, 3, time.Minute}, {store.Tokens, 100, time.Hour}, {store.Money, 1 << 52, 0}}
+		list := []store.Limit{{Resource: store.Requests, Amount: 3, Window: time.Minute}, {Resource: store.Tokens, Amount: 100, Window: time.Hour}, {Resource: store.Money, Amount: 1 << 52, Window: 0}}
 		now := epoch
 		take := func(cost store.Cost, want int) *store.Reservation {
 			t.Helper()
@@ -433,7 +434,7 @@ func TestLimits(t *testing.T) {
 // be settled then.
 func TestGivenBack(t *testing.T) {
 	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
-		list := []store.Limit{{store.Requests, 2, 0}, {store.Tokens, 100, 24 * time.Hour}}
+		list := []store.Limit{{Resource: store.Requests, Amount: 2, Window: 0}, {Resource: store.Tokens, Amount: 100, Window: 24 * time.Hour}}
 		var held []*store.Reservation
 		for range 2 {
 			r, err := reserve(t.Context(), l, "k", list, store.Cost{Requests: 1, Tokens: 10}, epoch, time.Minute)
@@ -465,7 +466,7 @@ func TestGivenBack(t *testing.T) {
 func TestBothOrNeither(t *testing.T) {
 	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
 		ctx := t.Context()
-		list := []store.Limit{{store.Requests, 2, 0}, {store.Tokens, 100, time.Hour}}
+		list := []store.Limit{{Resource: store.Requests, Amount: 2, Window: 0}, {Resource: store.Tokens, Amount: 100, Window: time.Hour}}
 		lock := func(session, holder string) *store.Lock {
 			return &store.Lock{Session: session, Holder: holder, Lease: time.Hour}
 		}
@@ -534,7 +535,7 @@ func TestBothOrNeither(t *testing.T) {
 func TestExpiryBetween(t *testing.T) {
 	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
 		ctx := t.Context()
-		list := []store.Limit{{store.Tokens, 100, time.Hour}}
+		list := []store.Limit{{Resource: store.Tokens, Amount: 100, Window: time.Hour}}
 		_, err := acquire(ctx, c, "s", "before")
 		if err := errors.Join(err, release(ctx, c, "s", "before", 7)); err != nil {
 			t.Fatal(err)
@@ -591,14 +592,15 @@ func TestLimitsAgree(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		key := fmt.Sprint("k", run)
-		list := []store.Limit{{store.Requests, 5, time.Minute}, {store.Tokens, 50, time.Hour}, {store.Money, 500, 0}}
+		keys := []string{fmt.Sprint("a", run), fmt.Sprint("b", run)}
+		list := []store.Limit{{Resource: store.Requests, Amount: 5, Window: time.Minute}, {Resource: store.Tokens, Amount: 50, Window: time.Hour}, {Resource: store.Money, Amount: 500, Window: 0}}
+		list = append(list, store.Limit{Resource: store.Requests, Amount: 7, Window: time.Hour, Part: store.Part{Team: fmt.Sprint("t", run)}})
 		now := epoch
 		held := map[string][]*store.Reservation{}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(rt, "seconds")) * time.Second)
 			cost := store.Cost{Requests: 1, Tokens: rapid.Int64Range(0, 30).Draw(rt, "tokens"), Money: rapid.Int64Range(0, 200).Draw(rt, "money")}
-			settles := rapid.Bool().Draw(rt, "settles")
+			settles, key := rapid.Bool().Draw(rt, "settles"), rapid.SampledFrom(keys).Draw(rt, "key")
 			said := map[string]string{}
 			for kind, l := range open {
 				if settles && len(held[kind]) > 0 {
@@ -663,7 +665,7 @@ func TestReservationOutlivesItsCounters(t *testing.T) {
 // unread is a ledger that cannot be read.
 type unread struct{}
 
-func (unread) Sum(context.Context, string, time.Time) (store.Cost, error) {
+func (unread) Sum(context.Context, store.Part, time.Time) (store.Cost, error) {
 	return store.Cost{}, errors.New("away")
 }
 
@@ -671,7 +673,7 @@ func (unread) Sum(context.Context, string, time.Time) (store.Cost, error) {
 // process has written.
 func TestSeeded(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
-		list := []store.Limit{{store.Requests, 100, 0}, {store.Tokens, 1000, 24 * time.Hour}, {store.Requests, 100, 24 * time.Hour}}
+		list := []store.Limit{{Resource: store.Requests, Amount: 100, Window: 0}, {Resource: store.Tokens, Amount: 1000, Window: 24 * time.Hour}, {Resource: store.Requests, Amount: 100, Window: 24 * time.Hour}}
 		now := epoch
 		asked := entry("2", now)
 		asked.Cached = false // unlike the others, which have used no tokens
@@ -695,7 +697,186 @@ func TestSeeded(t *testing.T) {
 			t.Errorf("another key: %v", got)
 		}
 	})
-	if err := memory.NewCoordinator(1).Seed(t.Context(), unread{}, "k", []store.Limit{{store.Requests, 1, 0}}, epoch); err == nil {
+	if err := memory.NewCoordinator(1).Seed(t.Context(), unread{}, "k", []store.Limit{{Resource: store.Requests, Amount: 1, Window: 0}}, epoch); err == nil {
 		t.Error("begun without the ledger")
 	}
+}
+
+// TestParts: sums of keys, teams, users and models, and usage in groups.
+func TestParts(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		for i, c := range []struct{ key, team, owner, model string }{{"k", "t", "o", "x/1"}, {"k", "t", "", "x/2"}, {"l", "t", "o", "x"}, {"m", "", "", "x/1"}, {"n", "u", "o", "y"}} {
+			e := entry(fmt.Sprint(i), epoch.Add(time.Duration(i)*12*time.Hour))
+			e.Key, e.Team, e.Owner, e.Model, e.Cached, e.Money = c.key, c.team, c.owner, c.model, i == 1, 7
+			write(t, a, store.Record{Entry: e})
+		}
+		for p, want := range map[store.Part]store.Cost{
+			{Team: "t"}:                   {Requests: 3, Tokens: 30, Money: 21},
+			{Team: "t", Model: "x/*"}:     {Requests: 2, Tokens: 15, Money: 14},
+			{Owner: "o"}:                  {Requests: 3, Tokens: 45, Money: 21},
+			{Owner: "o", Model: "x"}:      {Requests: 1, Tokens: 15, Money: 7},
+			{Key: "k", Model: "x/1"}:      {Requests: 1, Tokens: 15, Money: 7},
+			{Key: "k", Model: "*"}:        {Requests: 2, Tokens: 15, Money: 14},
+			{Key: "k", Model: "X/*"}:      {},
+			{Team: "none"}:                {},
+			{Team: "t", Model: "' OR ''"}: {},
+		} {
+			if got, err := a.Sum(t.Context(), p, time.Time{}); err != nil || got != want {
+				t.Errorf("%+v: %+v, %v, want %+v", p, got, err, want)
+			}
+		}
+		day := epoch.Unix() / 86400
+		for by, want := range map[store.Grouping][]store.Usage{
+			{}:           {{Requests: 4, Prompt: 30, Completion: 15, Money: 28}},
+			{Team: true}: {{Requests: 1, Prompt: 10, Completion: 5, Money: 7}, {Team: "t", Requests: 3, Prompt: 20, Completion: 10, Money: 21}},
+			{Owner: true, Model: true}: {{Model: "x/1", Requests: 1, Prompt: 10, Completion: 5, Money: 7}, {Model: "x/2", Requests: 1, Money: 7},
+				{Owner: "o", Model: "x", Requests: 1, Prompt: 10, Completion: 5, Money: 7}, {Owner: "o", Model: "x/1", Requests: 1, Prompt: 10, Completion: 5, Money: 7}},
+			{Key: true, Day: true}: {{Key: "k", Day: day, Requests: 2, Prompt: 10, Completion: 5, Money: 14}, {Key: "l", Day: day + 1, Requests: 1, Prompt: 10, Completion: 5, Money: 7},
+				{Key: "m", Day: day + 1, Requests: 1, Prompt: 10, Completion: 5, Money: 7}},
+		} {
+			got, err := a.Usage(t.Context(), by, epoch, epoch.Add(48*time.Hour), 10)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%+v: %v\n%s", by, err, diff)
+			}
+		}
+		if got, err := a.Usage(t.Context(), store.Grouping{Key: true}, epoch, epoch.Add(1000*time.Hour), 2); err != nil || len(got) != 2 {
+			t.Errorf("two at most: %+v, %v", got, err)
+		}
+	})
+}
+
+// TestDirectory: changes are kept in their order, one by one, and what each was based on is the last.
+func TestDirectory(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		change := func(version int64, id, body string) error {
+			r := store.Row{Kind: "keys", ID: id, Version: version, Body: body}
+			return a.Change(t.Context(), r, store.Audit{Version: version, At: epoch, By: "b", Action: "create", Kind: r.Kind, ID: id, Before: "{}", After: body})
+		}
+		rows := func(after int64, most int, want ...store.Row) {
+			t.Helper()
+			got, err := a.Rows(t.Context(), after, most)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		}
+		rows(0, 10)
+		for i, err := range []error{change(1, "a", `{"x":"天"}`), change(2, "b", "{}"), change(3, "a", "")} {
+			if err != nil {
+				t.Errorf("change %d: %v", i+1, err)
+			}
+		}
+		for _, version := range []int64{0, 2, 3, 5} {
+			if err := change(version, "c", "{}"); !errors.Is(err, store.ErrStale) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		rows(0, 10, store.Row{Kind: "keys", ID: "b", Version: 2, Body: "{}"}, store.Row{Kind: "keys", ID: "a", Version: 3})
+		rows(0, 1, store.Row{Kind: "keys", ID: "b", Version: 2, Body: "{}"})
+		rows(2, 10, store.Row{Kind: "keys", ID: "a", Version: 3})
+		list, err := a.Audits(t.Context(), 3, 1)
+		if diff := cmp.Diff([]store.Audit{{Version: 2, At: epoch, By: "b", Action: "create", Kind: "keys", ID: "b", Before: "{}", After: "{}"}}, list); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		if list, err = a.Audits(t.Context(), 100, 10); err != nil || len(list) != 3 || list[0].Version != 3 {
+			t.Errorf("all changes: %+v, %v", list, err)
+		}
+		// Of changes at the same time one is made.
+		var made atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				err := change(4, "d", "{}")
+				if err == nil {
+					made.Add(1)
+				} else if !errors.Is(err, store.ErrStale) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if made.Load() != 1 {
+			t.Errorf("%d changes were made", made.Load())
+		}
+	})
+}
+
+// TestAwait: PostgreSQL tells other gateways of a change, also after it was away.
+func TestAwait(t *testing.T) {
+	a := openPostgres(t)
+	b, err := postgres.Open(t.Context(), storetest.SharedPostgres.Use(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, b)
+	b.Await(t.Context()) // connects
+	for version := range int64(3) {
+		noticed := make(chan struct{})
+		go func() {
+			defer close(noticed)
+			b.Await(t.Context())
+		}()
+		if err := a.Change(t.Context(), store.Row{Kind: "k", ID: "i", Version: version + 1}, store.Audit{Version: version + 1}); err != nil {
+			t.Fatal(err)
+		}
+		<-noticed
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		b.Await(ctx) // nothing has changed
+		cancel()
+	}
+}
+
+// TestSharedLimits: a request takes a part of its key's, its team's and its user's limits in one step, or of none. What a
+// gateway that died has reserved comes back for the others' keys. Requests under way are given back whole.
+func TestSharedLimits(t *testing.T) {
+	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
+		of := func(key string) []store.Limit {
+			return []store.Limit{
+				{Resource: store.Requests, Amount: 3, Window: time.Minute},
+				{Resource: store.Requests, Amount: 4, Window: time.Minute, Part: store.Part{Team: "t"}},
+				{Resource: store.Tokens, Amount: 100, Part: store.Part{Owner: "o" + key, Model: "m*"}},
+				{Resource: store.Parallel, Amount: 2, Part: store.Part{Team: "t"}},
+			}
+		}
+		check := func(key string, now time.Time, want ...int64) {
+			t.Helper()
+			if got := used(t, l, key, of(key), now); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", key, got, want)
+			}
+		}
+		take := func(key string, tokens int64, beyond int) *store.Reservation {
+			t.Helper()
+			r, err := reserve(t.Context(), l, key, of(key), store.Cost{Requests: 1, Tokens: tokens, Parallel: 1}, epoch, time.Second)
+			var e *store.LimitError
+			if errors.As(err, &e) != (beyond >= 0) || e == nil && err != nil || e != nil && e.Limit != of(key)[beyond] {
+				t.Errorf("%s: %v, want limit %d", key, err, beyond)
+			}
+			return r
+		}
+		settled := func(r *store.Reservation, tokens int64) {
+			t.Helper()
+			if err := settle(t.Context(), l, r, store.Cost{Requests: 1, Tokens: tokens}); err != nil {
+				t.Error(err)
+			}
+		}
+		a := take("a", 60, -1)
+		take("a", 41, 2)
+		b := take("b", 10, -1)
+		take("b", 10, 3)
+		check("a", epoch, 1, 2, 60, 2)
+		settled(a, 5)
+		check("a", epoch, 1, 2, 5, 1)
+		check("b", epoch, 1, 2, 10, 1)
+		settled(take("b", 10, -1), 10)
+		take("b", 10, -1)
+		take("b", 0, 0)
+		take("a", 0, 1)
+		// b's first and last are not settled: a's next request finds them released.
+		later := epoch.Add(2 * time.Second)
+		check("a", later, 1, 2, 5, 0)
+		check("b", later, 1, 2, 10, 0)
+		if err := settle(t.Context(), l, b, store.Cost{Requests: 1, Tokens: 9}); !errors.Is(err, store.ErrGone) {
+			t.Error(err)
+		}
+		check("b", later, 1, 2, 10, 0)
+	})
 }

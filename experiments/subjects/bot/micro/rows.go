@@ -82,7 +82,7 @@ func (r Rows) Run(ctx context.Context) (_ measurement.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := a.Sum(ctx, key, time.Time{})
+	sum, err := a.Sum(ctx, store.Part{Key: key}, time.Time{})
 	if err != nil {
 		return nil, err
 	}

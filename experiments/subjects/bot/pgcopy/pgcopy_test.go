@@ -67,7 +67,7 @@ func TestWrite(t *testing.T) {
 		var errs [3]error
 		w.turns, w.count, errs[0] = a.Turns(t.Context(), "s\ufffd\ufffd", 9)
 		w.entries, errs[1] = a.Entries(t.Context(), "k", 9)
-		w.sum, errs[2] = a.Sum(t.Context(), "k", time.Time{})
+		w.sum, errs[2] = a.Sum(t.Context(), store.Part{Key: "k"}, time.Time{})
 		if err := errors.Join(append(errs[:], a.Close())...); err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"slices"
@@ -32,6 +33,7 @@ type Archive struct {
 	entries  []store.Entry
 	next     int // the place of the next entry, when entries is full
 	ids      map[string]bool
+	directory
 }
 
 // turns are the turns of one session.
@@ -153,12 +155,13 @@ func (a *Archive) entry(e store.Entry) {
 }
 
 // Sum is store.Archive's.
-func (a *Archive) Sum(_ context.Context, key string, from time.Time) (store.Cost, error) {
+func (a *Archive) Sum(_ context.Context, p store.Part, from time.Time) (store.Cost, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var sum store.Cost
 	for _, e := range a.entries {
-		if e.Key == key && !e.At.Before(from) {
+		of := p == store.Part{Key: e.Key, Model: p.Model} || p.Team != "" && e.Team == p.Team || p.Owner != "" && e.Owner == p.Owner
+		if of && !e.At.Before(from) && (p.Model == "" || store.Matches(p.Model, e.Model)) {
 			sum.Requests++
 			if !e.Cached {
 				sum.Tokens += e.Prompt + e.Completion
@@ -167,6 +170,49 @@ func (a *Archive) Sum(_ context.Context, key string, from time.Time) (store.Cost
 		}
 	}
 	return sum, nil
+}
+
+// Usage is store.Archive's.
+func (a *Archive) Usage(_ context.Context, by store.Grouping, from, to time.Time, most int) ([]store.Usage, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	groups := map[store.Usage]*store.Usage{} // by their members
+	for _, e := range a.entries {
+		if e.At.Before(from) || !e.At.Before(to) {
+			continue
+		}
+		var g store.Usage
+		for _, m := range []struct {
+			is  bool
+			to  *string
+			has string
+		}{{by.Key, &g.Key, e.Key}, {by.Team, &g.Team, e.Team}, {by.Owner, &g.Owner, e.Owner}, {by.Model, &g.Model, e.Model}} {
+			if m.is {
+				*m.to = m.has
+			}
+		}
+		if by.Day {
+			g.Day = e.At.Unix() / 86400
+		}
+		u := groups[g]
+		if u == nil {
+			u = &store.Usage{Key: g.Key, Team: g.Team, Owner: g.Owner, Model: g.Model, Day: g.Day}
+			groups[g] = u
+		}
+		u.Requests++
+		if !e.Cached {
+			u.Prompt, u.Completion = u.Prompt+e.Prompt, u.Completion+e.Completion
+		}
+		u.Money += e.Money
+	}
+	list := make([]store.Usage, 0, len(groups))
+	for _, u := range groups {
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(a, b store.Usage) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Team, b.Team), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
+	})
+	return list[:min(most, len(list))], nil
 }
 
 // Entries is store.Archive's.

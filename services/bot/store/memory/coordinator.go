@@ -63,33 +63,36 @@ func (c *Coordinator) Used(_ context.Context, key string, list []store.Limit, no
 	return c.limits.used(key, list, now), nil
 }
 
-// A Ledger sums a key's usage since a time.
+// A Ledger sums up usage since a time.
 type Ledger interface {
-	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
+	Sum(ctx context.Context, p store.Part, from time.Time) (store.Cost, error)
 }
 
-// Seed starts a key's counters of the current windows with the ledger's sums. That includes counts of an earlier
-// process, and usage from before a new limit. Existing counters stay. Later windows start at 0, so that no request
-// waits for a long ledger.
+// Seed starts the counters of a key's limits for the current windows with the ledger's sums. That includes counts of an
+// earlier process, and usage from before a new limit. Existing counters stay. Later windows start at 0, so that no
+// request waits for a long ledger.
 func (c *Coordinator) Seed(ctx context.Context, ledger Ledger, key string, list []store.Limit, now time.Time) error {
 	list = c.limits.unknown(key, list, now)
-	sums := map[time.Time]store.Cost{} // several resources may have the same window
+	type part struct {
+		store.Part
+		from time.Time
+	}
+	sums := map[part]store.Cost{} // several resources may have the same window
 	for _, limit := range list {
-		from := limit.Start(now)
-		if _, ok := sums[from]; ok {
+		p := part{limit.Of(key), limit.Start(now)}
+		if _, ok := sums[p]; ok {
 			continue
 		}
-		sum, err := ledger.Sum(ctx, key, from)
+		sum, err := ledger.Sum(ctx, p.Part, p.from)
 		if err != nil {
 			return err
 		}
-		sums[from] = sum
+		sums[p] = sum
 	}
-	a := c.limits.account(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, limit := range list {
-		a.counter(limit, now).used = sums[limit.Start(now)].Of(limit.Resource)
+	each, all := c.limits.lock(key, list)
+	defer unlock(all)
+	for i, limit := range list {
+		each[i].counter(limit, now).used = sums[part{limit.Of(key), limit.Start(now)}].Of(limit.Resource)
 	}
 	return nil
 }

@@ -4,19 +4,23 @@ package memory
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"dyno/services/bot/store"
 )
 
-// limits count what keys use, exactly.
+// limits count what keys, teams and users use, exactly. mu is taken alone; those of several accounts are taken in the
+// order of the accounts' names.
 type limits struct {
 	mu       sync.Mutex // guards what follows
 	accounts map[string]*account
 }
 
+// An account has the counters of a key, a team or a user, and the reservations that count there.
 type account struct {
+	name     string
 	mu       sync.Mutex // guards what follows
 	counters map[string]*counter
 	reserved map[string]store.Reservation
@@ -28,15 +32,31 @@ type counter struct {
 	ends time.Time // zero: never
 }
 
-func (l *limits) account(key string) *account {
+// lock locks the accounts of some limits of a key. It returns that of each limit, and all of them once.
+func (l *limits) lock(key string, list []store.Limit) (each, all []*account) {
+	each = make([]*account, len(list))
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.accounts[key]
-	if a == nil {
-		a = &account{counters: map[string]*counter{}, reserved: map[string]store.Reservation{}}
-		l.accounts[key] = a
+	for i, limit := range list {
+		name := limit.Of(key).Account()
+		if each[i] = l.accounts[name]; each[i] == nil {
+			each[i] = &account{name: name, counters: map[string]*counter{}, reserved: map[string]store.Reservation{}}
+			l.accounts[name] = each[i]
+		}
 	}
-	return a
+	l.mu.Unlock()
+	all = slices.Clone(each)
+	slices.SortFunc(all, func(a, b *account) int { return strings.Compare(a.name, b.name) })
+	all = slices.Compact(all)
+	for _, a := range all {
+		a.mu.Lock()
+	}
+	return each, all
+}
+
+func unlock(all []*account) {
+	for _, a := range all {
+		a.mu.Unlock()
+	}
 }
 
 // counter returns the counter of a limit at a time. The caller holds a.mu.
@@ -54,11 +74,15 @@ func (a *account) counter(limit store.Limit, now time.Time) *counter {
 }
 
 // unknown returns the limits without a counter at a time.
-func (l *limits) unknown(key string, list []store.Limit, now time.Time) []store.Limit {
-	a := l.account(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(list), func(limit store.Limit) bool { return a.counters[limit.Counter(now)] != nil })
+func (l *limits) unknown(key string, list []store.Limit, now time.Time) (unknown []store.Limit) {
+	each, all := l.lock(key, list)
+	defer unlock(all)
+	for i, limit := range list {
+		if each[i].counters[limit.Counter(now)] == nil {
+			unknown = append(unknown, limit)
+		}
+	}
+	return unknown
 }
 
 // pruneEvery is the pause between two searches for ended windows.
@@ -98,9 +122,12 @@ func (a *account) prune(now time.Time) {
 	}
 }
 
-// add adds a cost to the windows of a reservation. The caller holds a.mu.
+// add adds a cost to the account's windows of a reservation. The caller holds a.mu.
 func (a *account) add(r store.Reservation, cost store.Cost) {
 	for _, limit := range r.Limits {
+		if limit.Of(r.Key).Account() != a.name {
+			continue
+		}
 		if c := a.counters[limit.Counter(r.At)]; c != nil {
 			c.used += cost.Of(limit.Resource)
 		}
@@ -108,42 +135,49 @@ func (a *account) add(r store.Reservation, cost store.Cost) {
 }
 
 func (l *limits) reserve(r *store.Reservation) error {
-	a := l.account(r.Key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.prune(r.At)
-	for _, limit := range r.Limits {
-		c := a.counter(limit, r.At)
+	each, all := l.lock(r.Key, r.Limits)
+	defer unlock(all)
+	for _, a := range all {
+		a.prune(r.At)
+	}
+	for i, limit := range r.Limits {
+		c := each[i].counter(limit, r.At)
 		if c.used+r.Cost.Of(limit.Resource) > limit.Amount {
 			return store.Beyond(limit, c.used, r.At)
 		}
 	}
-	a.reserved[r.ID] = *r
-	a.add(*r, r.Cost)
+	for _, a := range all {
+		a.reserved[r.ID] = *r
+		a.add(*r, r.Cost)
+	}
 	return nil
 }
 
-func (l *limits) settle(r *store.Reservation, used store.Cost) error {
-	a := l.account(r.Key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	held, ok := a.reserved[r.ID]
-	if !ok {
-		return store.ErrGone
+// settle replaces a reservation by the usage. One that has expired in some account is released in all.
+func (l *limits) settle(r *store.Reservation, used store.Cost) (err error) {
+	_, all := l.lock(r.Key, r.Limits)
+	defer unlock(all)
+	if slices.ContainsFunc(all, func(a *account) bool { _, ok := a.reserved[r.ID]; return !ok }) {
+		used, err = store.Cost{}, store.ErrGone
 	}
-	delete(a.reserved, r.ID)
-	a.add(held, used.Minus(held.Cost))
-	return nil
+	for _, a := range all {
+		if held, ok := a.reserved[r.ID]; ok {
+			delete(a.reserved, r.ID)
+			a.add(held, used.Minus(held.Cost))
+		}
+	}
+	return err
 }
 
 func (l *limits) used(key string, list []store.Limit, now time.Time) []int64 {
-	a := l.account(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.prune(now)
+	each, all := l.lock(key, list)
+	defer unlock(all)
+	for _, a := range all {
+		a.prune(now)
+	}
 	used := make([]int64, len(list))
 	for i, limit := range list {
-		used[i] = a.counter(limit, now).used
+		used[i] = each[i].counter(limit, now).used
 	}
 	return used
 }

@@ -38,6 +38,7 @@ type entryColumns struct {
 	id                                                      []string
 	at                                                      []time.Time
 	key, user, session, endpoint, model, upstream, outcome  []string
+	team, owner                                             []string
 	stream, cached, estimated                               []bool
 	prompt, completion, money, attempts, queue, first, took []int64
 }
@@ -46,7 +47,7 @@ func (c *entryColumns) add(e *store.Entry) {
 	for _, f := range []struct {
 		to   *[]string
 		text string
-	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}} {
+	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}, {&c.team, e.Team}, {&c.owner, e.Owner}} {
 		*f.to = append(*f.to, clean(f.text))
 	}
 	c.at = append(c.at, e.At)

@@ -1,4 +1,4 @@
-// Package postgres keeps turns and the ledger in PostgreSQL, for several gateways at
+// Package postgres keeps turns, the ledger and the directory in PostgreSQL, for several gateways at
 // once. A batch of records is two statements, whatever its size, in one transaction and
 // one exchange with the server. A third follows only if a turn was not new.
 package postgres
@@ -11,15 +11,23 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/store/relational"
 )
 
 // Archive is a database. Its methods may be called from any goroutine. It reconnects after a lost connection.
 type Archive struct {
+	relational.Database
 	pool   *pgxpool.Pool // for reading
 	writer *pgxpool.Pool // separate, so that writes never wait for readers' connections
+	// Await's; nil until it is connected.
+	listener *pgx.Conn
 }
+
+// channel is where gateways tell one another of changes of the directory.
+const channel = "dyno_bot_directory"
 
 // migrations bring a database from one version to the next. Migrations are only added, never changed.
 var migrations = []string{
@@ -36,6 +44,7 @@ var migrations = []string{
 		queue bigint NOT NULL, first_byte bigint NOT NULL, took bigint NOT NULL
 	);
 	CREATE INDEX entries_by_key ON entries (key, at);`,
+	relational.Directory,
 }
 
 // lock is the number of the advisory lock that lets one gateway migrate at a time. The value is arbitrary.
@@ -66,6 +75,10 @@ func Open(ctx context.Context, url string) (_ *Archive, err error) {
 	if a.writer, err = pgxpool.NewWithConfig(ctx, cfg.Copy()); err != nil {
 		a.pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	a.Database = relational.Database{
+		Reader: stdlib.OpenDBFromPool(a.pool), Writer: stdlib.OpenDBFromPool(a.writer), Time: func(t time.Time) any { return t },
+		Day: "CAST(floor(extract(epoch FROM at) / 86400) AS bigint)", Notify: "NOTIFY " + channel,
 	}
 	if err := migrate(ctx, a.writer); err != nil {
 		_ = a.Close() // never fails
@@ -115,8 +128,11 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// Close closes the connections.
+// Close closes the connections, after the end of Await.
 func (a *Archive) Close() error {
+	a.hangUp()
+	_ = a.Reader.Close() // they have no connections of their own
+	_ = a.Writer.Close()
 	a.pool.Close()
 	a.writer.Close()
 	return nil
@@ -145,9 +161,9 @@ const (
 	insertTurns = `INSERT INTO turns (session, number, id, at, said, reply, tokens)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING RETURNING id`
 	selectTurns   = `SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS w (session, number) JOIN turns t USING (session, number)`
-	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took)
+	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took, team, owner)
 		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
-		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) ON CONFLICT DO NOTHING`
+		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[]) ON CONFLICT DO NOTHING`
 )
 
 // Write is store.Archive's. It removes zero bytes from texts: PostgreSQL cannot store them.
@@ -181,7 +197,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	}
 	if len(e.id) > 0 {
 		batch.Queue(insertEntries, e.id, e.at, e.key, e.user, e.session, e.endpoint, e.model, e.upstream, e.outcome, e.stream, e.cached,
-			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took)
+			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took, e.team, e.owner)
 	}
 	each := make([]error, len(records))
 	if batch.Len() == 0 {
@@ -207,16 +223,44 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	return each, nil
 }
 
-// Sum is store.Archive's.
-func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
-	err = a.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0)::bigint, coalesce(sum(money), 0)::bigint FROM entries WHERE key = $1 AND at >= $2`, key, from).
-		Scan(&c.Requests, &c.Tokens, &c.Money)
-	return c, err
+// Await is store.Directory's. Without a connection it only waits.
+func (a *Archive) Await(ctx context.Context) {
+	if err := a.listen(ctx); err != nil {
+		a.hangUp()
+		<-ctx.Done()
+	}
+}
+
+// listen waits for a notification, on a connection of its own.
+func (a *Archive) listen(ctx context.Context) error {
+	if a.listener == nil {
+		c, err := pgx.ConnectConfig(ctx, a.pool.Config().ConnConfig)
+		if err != nil {
+			return err
+		}
+		a.listener = c
+		_, err = c.Exec(ctx, "LISTEN "+channel)
+		return err // changes from before are to be read now
+	}
+	if _, err := a.listener.WaitForNotification(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// hangUp closes the listener's connection. It has nothing to say at the end.
+func (a *Archive) hangUp() {
+	if a.listener != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = a.listener.Close(ctx)
+		a.listener = nil
+	}
 }
 
 // Entries is store.Archive's.
 func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
-	rows, err := a.pool.Query(ctx, `SELECT id, at, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
+	rows, err := a.pool.Query(ctx, `SELECT id, at, team, owner, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
 		queue, first_byte, took FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, key, most)
 	if err != nil {
 		return nil, err
@@ -225,7 +269,7 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 	for rows.Next() {
 		e := store.Entry{Key: key}
 		var queue, first, took int64
-		if err := rows.Scan(&e.ID, &e.At, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
+		if err := rows.Scan(&e.ID, &e.At, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
 			&e.Money, &e.Attempts, &queue, &first, &took); err != nil {
 			return nil, err
 		}

@@ -1,7 +1,7 @@
 // Package redis keeps sessions and limits in Redis, for several gateways at once. Each operation is one script, which
 // Redis runs atomically. So a reservation is atomic over all gateways. Simultaneous operations share an exchange.
 //
-// Keys are "PREFIX:{NAME}:…", of one API key or of one session. A cluster of Redis is not supported.
+// Keys are "PREFIX:{NAME}:…", of one API key, team or user, or of one session. A cluster of Redis is not supported.
 package redis
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -244,12 +245,16 @@ func (s *Store) sessionKeys(l *store.Lock) []string {
 	return []string{name + "holder", name + "turns"}
 }
 
-// limitKeys adds those of a key's limits.
+// limitKeys adds those of a key's limits. Reservations that others' limits count, too, are all in one set: the
+// next request under such limits releases those of a gateway that has died.
 func (s *Store) limitKeys(keys []string, key string, limits []store.Limit, at time.Time) []string {
-	name := s.key(key)
-	keys = append(keys, name+"leases", name+"lease:")
+	of := s.key(key)
+	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Part.Account() != "" }) {
+		of = s.cfg.Prefix + ":shared:"
+	}
+	keys = append(keys, of+"leases", of+"lease:")
 	for _, l := range limits {
-		keys = append(keys, name+l.Counter(at))
+		keys = append(keys, s.key(l.Of(key).Account())+l.Counter(at))
 	}
 	return keys
 }

@@ -1,4 +1,4 @@
-// Package sqlite keeps turns and the ledger in one file, within the process.
+// Package sqlite keeps turns, the ledger and the directory in one file, within the process.
 package sqlite
 
 import (
@@ -21,6 +21,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/store/relational"
 )
 
 // Config says where the file is.
@@ -39,6 +40,7 @@ type Config struct {
 // Writes go to the write-ahead log. Checkpoints copy it to the database in the background, on their own connection:
 // no write waits for them.
 type Archive struct {
+	relational.Database
 	writer, readers, checkpoints *sql.DB
 	insertTurn                   *sql.Stmt
 	insertEntry                  *sql.Stmt
@@ -84,6 +86,7 @@ var migrations = []string{
 	// Sum reads only this index: limits without an end are summed over the whole ledger.
 	`CREATE INDEX entries_by_use ON entries (key, at, cached, prompt, completion, money);
 	DROP INDEX entries_by_key;`,
+	relational.Directory,
 }
 
 // busyTimeout is how long SQLite waits for a lock. If it does not wait, we retry after openPause.
@@ -127,6 +130,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if a.readers, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
+	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return microseconds(t) }, Day: "at / 86400000000"}
 	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
 	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
 	if a.selectTurns, err = a.readers.PrepareContext(ctx, `SELECT id, number, at, user, reply, tokens FROM turns WHERE session = ? ORDER BY number DESC LIMIT ?`); err != nil {
@@ -135,8 +139,8 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if a.insertTurn, err = a.writer.PrepareContext(ctx, `INSERT INTO turns (session, number, id, at, user, reply, tokens) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`); err != nil {
 		return nil, err
 	}
-	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, user, session, endpoint, model, upstream, outcome, stream, cached,
-		prompt, completion, estimated, money, attempts, queue, first_byte, took) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached,
+		prompt, completion, estimated, money, attempts, queue, first_byte, took) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +356,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			}
 		}
 		if e := r.Entry; e != nil {
-			if _, err := insertEntry.ExecContext(inside, e.ID, e.At.UnixMicro(), e.Key, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
+			if _, err := insertEntry.ExecContext(inside, e.ID, e.At.UnixMicro(), e.Key, e.Team, e.Owner, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
 				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds()); err != nil {
 				return nil, err
 			}
@@ -389,14 +393,6 @@ func (a *Archive) keep(ctx context.Context, in querier, insert *sql.Stmt, t *sto
 	return nil, nil
 }
 
-const sumEntries = `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`
-
-// Sum is store.Archive's.
-func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
-	err = a.readers.QueryRowContext(ctx, sumEntries, key, microseconds(from)).Scan(&c.Requests, &c.Tokens, &c.Money)
-	return c, err
-}
-
 // microseconds returns a time in microseconds since 1970; 0 for the zero time.
 func microseconds(t time.Time) int64 {
 	if t.IsZero() {
@@ -407,7 +403,7 @@ func microseconds(t time.Time) int64 {
 
 // Entries is store.Archive's.
 func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
-	rows, err := a.readers.QueryContext(ctx, `SELECT id, at, user, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
+	rows, err := a.readers.QueryContext(ctx, `SELECT id, at, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
 		queue, first_byte, took FROM entries WHERE key = ? ORDER BY at DESC LIMIT ?`, key, most)
 	if err != nil {
 		return nil, err
@@ -416,7 +412,7 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 	for rows.Next() {
 		e := store.Entry{Key: key}
 		var at, queue, first, took int64
-		if err := rows.Scan(&e.ID, &at, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
+		if err := rows.Scan(&e.ID, &at, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
 			&e.Money, &e.Attempts, &queue, &first, &took); err != nil {
 			return nil, err
 		}
@@ -426,5 +422,8 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 	}
 	return list, rows.Err()
 }
+
+// Await is store.Directory's: other gateways with the file are noticed at the next look at it.
+func (a *Archive) Await(ctx context.Context) { <-ctx.Done() }
 
 var _ store.Archive = (*Archive)(nil)

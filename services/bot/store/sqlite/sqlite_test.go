@@ -58,7 +58,7 @@ func TestLogIsBounded(t *testing.T) {
 	if most := int64(6 * mostLogged * pageSize); longest > most {
 		t.Errorf("the log has had %d bytes, want %d at most", longest, most)
 	}
-	if cost, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || cost.Requests != writes*each {
+	if cost, err := a.Sum(t.Context(), store.Part{Key: "key"}, time.Time{}); err != nil || cost.Requests != writes*each {
 		t.Errorf("%+v, %v", cost, err)
 	}
 	if err := a.Close(); err != nil {
@@ -131,7 +131,7 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = opened("old", "link")
-	if cost, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || cost.Requests != 1 {
+	if cost, err := a.Sum(t.Context(), store.Part{Key: "key"}, time.Time{}); err != nil || cost.Requests != 1 {
 		t.Errorf("%+v, %v", cost, err)
 	}
 	if err := a.Close(); err != nil {
@@ -182,12 +182,13 @@ func TestSumReadsItsIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if c, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || c != (store.Cost{Requests: 1, Tokens: 13, Money: 5}) {
+	if c, err := a.Sum(t.Context(), store.Part{Key: "key"}, time.Time{}); err != nil || c != (store.Cost{Requests: 1, Tokens: 13, Money: 5}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	var id, parent, unused int
 	var plan string
-	if err := a.readers.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+sumEntries, "key", 0).Scan(&id, &parent, &unused, &plan); err != nil {
+	query, args := a.SumQuery(store.Part{Key: "key"}, time.Time{})
+	if err := a.readers.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...).Scan(&id, &parent, &unused, &plan); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(plan, "USING COVERING INDEX entries_by_use (key=? AND at>?)") {
