@@ -94,8 +94,8 @@ func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 
 func (g *Gateway) identifyKey(secret string) (identity, *reply.Refusal) {
 	// By its hash: the time of the search reveals nothing about the secret.
-	if key := g.live.Load().keys[sha256.Sum256([]byte(secret))]; key != nil {
-		return identity{key: key}, nil
+	if key := g.live.Load().bySecret(sha256.Sum256([]byte(secret))); key != nil {
+		return identity{key: key}, key.revoked()
 	}
 	if everybody := g.live.Load().keyless; everybody != nil {
 		return identity{key: everybody}, nil
@@ -115,9 +115,12 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if !known { // an issuer without a name has tokens without one
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: %v", jwt.ErrIssuer)
 	}
-	key := g.live.Load().payers[of.payer]
+	key := g.live.Load().payer(of.payer)
 	if key == nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
+	}
+	if refused := key.revoked(); refused != nil {
+		return identity{}, refused
 	}
 	if !validName(c.Subject) {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", maxNameBytes)
@@ -193,7 +196,7 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 	}}}
 	for _, s := range g.cfg.Issuers {
 		of := trusted{s.Key, s.AnyUser}
-		if len(g.cfg.Keys) == 0 {
+		if g.cfg.tenants() == 0 {
 			of.payer = keylessID
 		}
 		g.issuers[s.Name] = of

@@ -65,14 +65,14 @@ type Key struct {
 	ID string `yaml:"id,required" doc:"its name in the ledger, in tokens and on the operator's page: 1 to 64 bytes, no two the same"`
 	// The secret itself is not stored; it must be long and random.
 	SHA256 string   `yaml:"sha256,required" doc:"the SHA-256 of its secret: 64 hexadecimal digits, no two the same"`
-	Models []string `yaml:"models" otherwise:"all" doc:"the models that it may use"`
+	Models []string `yaml:"models" otherwise:"all" doc:"the models that it may use; one may end in *, such as openai/*"`
 	Limits []Limit  `yaml:"limits" most:"16" doc:"limits on its usage, one for each resource and window"`
 }
 
 // uses returns the deployments' names of models that the key may use.
 func (k Key) uses(d upstream.Deployment) (models []string) {
 	for _, name := range d.Names {
-		if len(k.Models) == 0 || slices.Contains(k.Models, name) {
+		if len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return store.Matches(pattern, name) }) {
 			models = append(models, name)
 		}
 	}
@@ -169,6 +169,7 @@ type Config struct {
 
 	// Without Keys, all clients of a loopback Listen may log in and send requests, without limits.
 	Keys          []Key           `yaml:"keys" doc:"the API keys"`
+	ManageKeys    bool            `yaml:"manage_keys" doc:"further keys, and teams, users and limits, are made at run time: by the API of the admin listener. They are in the archive. Every request needs a key, even if the file has none"`
 	TokenSecret   secretfile.Text `yaml:"token_secret_file" otherwise:"one of this process's own" doc:"the file of the secret that signs tokens, of 32 to 1,024 bytes"`
 	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the previous secret, whose tokens are still accepted"`
 	Token         Token           `yaml:"token" doc:"how tokens are made and checked; all gateways of one secret should have the same"`
@@ -289,13 +290,14 @@ func (c Config) Check(r *fields.Report) {
 	if c.Listen != "" {
 		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
 		a, err := serve.ParseAddress(c.Listen)
-		r.Check(err != nil || a.Local() || len(c.Keys) > 0, "keys", "there is none: any client could ask a gateway that other machines reach", "give API keys")
+		r.Check(err != nil || a.Local() || c.tenants() > 0, "keys", "there is none: any client could ask a gateway that other machines reach", "give API keys")
 	}
 	c.AdminListener.Check(r, c.AllowRemote)
+	r.Check(!c.ManageKeys || c.Admin != "", "manage_keys", "goes with an admin listener, where keys are made", "give --admin")
 	for i, site := range c.AllowOrigins {
 		at := fmt.Sprintf("allow_origins[%d]", i)
 		r.Check(origin.Valid(site) || site == "*" && len(c.AllowOrigins) == 1, at, fmt.Sprintf("%q is not an origin", site), `such as https://example.org or http://localhost:8080, or "*" alone`)
-		r.Check(site != "*" || len(c.Keys) > 0, at, `"*" goes with keys: any page could ask a gateway that asks for none`, "give API keys")
+		r.Check(site != "*" || c.tenants() > 0, at, `"*" goes with keys: any page could ask a gateway that asks for none`, "give API keys")
 	}
 	policy, err := c.policy()
 	r.Error("allow_networks", err)
@@ -331,7 +333,8 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 	r.Check(c.Model == "" || has(c.Model), "model", fmt.Sprintf("no upstream has %q", c.Model), "a model of an upstream")
 	for i, k := range c.Keys {
 		for j, model := range k.Models {
-			r.Check(has(model), fmt.Sprintf("keys[%d].models[%d]", i, j), fmt.Sprintf("no upstream has %q", model), "a model of an upstream")
+			many := strings.HasSuffix(model, "*") && slices.ContainsFunc(all, func(d upstream.Deployment) bool { return len(Key{Models: []string{model}}.uses(d)) > 0 })
+			r.Check(many || has(model), fmt.Sprintf("keys[%d].models[%d]", i, j), fmt.Sprintf("no upstream has %q", model), "a model of an upstream")
 		}
 		for j, l := range k.Limits {
 			at := r.At("keys[%d].limits[%d]", i, j)
@@ -431,7 +434,7 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 			at.Error("key_set", policy.RequireTLSOrAllowlist(s.KeySet).CheckURL(s.KeySet))
 		}
 		payer := "" // everybody's
-		if len(c.Keys) > 0 {
+		if c.tenants() > 0 {
 			payer = s.Key
 			at.Check(slices.ContainsFunc(c.Keys, func(k Key) bool { return k.ID == s.Key }), "key", fmt.Sprintf("%q is not one of the API keys: one must pay", s.Key), "the id of an API key")
 		}

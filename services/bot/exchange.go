@@ -139,7 +139,7 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 		return full
 	}
 	e := &x.entry
-	e.ID, e.Key, e.User, e.Queue = store.NewID(), key.id, x.who.user, queue
+	e.ID, e.Key, e.Team, e.Owner, e.User, e.Queue = store.NewID(), key.id, key.team, key.owner, x.who.user, queue
 	return nil
 }
 
@@ -205,12 +205,13 @@ func refusedModel(name string) *reply.Refusal {
 // reservation returns the most that the answer may use; nil without limits.
 func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusal) {
 	g, r, key := x.g, x.request, x.who.key
-	if len(key.limits) == 0 {
+	limits := key.limitsOf(r.Model)
+	if len(limits) == 0 {
 		return nil, nil
 	}
 	cost := store.Cost{Requests: 1}
 	if r.Endpoint != openai.Tokens {
-		if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) {
+		if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) {
 			x.bound()
 			if r.HasHiddenContext() {
 				r.PromptTokens += g.cfg.ContextTokens
@@ -219,13 +220,13 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 		completion := r.MaxCompletion()
 		cost.Tokens, cost.Money = int64(r.PromptTokens+completion), key.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})
 	}
-	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
+	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
 		cost.Parallel = 1
 	}
-	if refused := exceeds(cost, key.limits); refused != nil {
+	if refused := exceeds(cost, limits); refused != nil {
 		return nil, refused
 	}
-	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: x.longest()}, nil
+	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: limits, At: now, Cost: cost, Lease: x.longest()}, nil
 }
 
 // bound bounds a request without a bound: an answer must not exceed its reservation. A model's own most tokens are a

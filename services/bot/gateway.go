@@ -28,6 +28,7 @@
 //	limits.go    what keys divide, and what they have left
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
+//	directory.go keys that are made at run time
 //	usage.go     what keys have used, and past turns
 //	routes.go    paths and the layers around them
 //
@@ -36,7 +37,7 @@
 // streams; resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream
 // chooses the server that answers. Outward decides which addresses may be called, and origin
 // which pages of other sites may use the gateway. One suite of tests checks all
-// packages of store. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
+// packages of store. Directory checks what is made at run time, and directory/rest is its API. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
 //
 // Parts is the seam for programs that measure other codecs, caches, layers or buffers in a whole gateway.
 package bot
@@ -57,6 +58,8 @@ import (
 	"dyno/services/bot/answer"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
+	"dyno/services/bot/directory"
+	"dyno/services/bot/directory/rest"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/metrics"
@@ -89,10 +92,15 @@ type Gateway struct {
 	stats   *metrics.Stats
 
 	live     atomic.Pointer[live] // what SIGHUP reads again
-	issuers  map[string]trusted   // by their names
-	signer   jwt.Signer
-	verifier *jwt.Verifier
-	logins   *loginLimiter
+	swapping sync.Mutex           // guards fileKeys, and is held while live or one of its keys is replaced
+	fileKeys []Key
+	// The keys that are made at run time; nil without them.
+	directory *directory.Directory
+	manage    http.Handler       // their API; nil without them
+	issuers   map[string]trusted // by their names
+	signer    jwt.Signer
+	verifier  *jwt.Verifier
+	logins    *loginLimiter
 
 	transport *http.Transport // of plugins and spans
 	rules     interface{ Find(string) intent.Match }
@@ -158,6 +166,10 @@ func (g *Gateway) openHost() (err error) {
 		Name: "bot", AdminListener: g.cfg.AdminListener, AllowRemote: g.cfg.AllowRemote, DrainTimeout: g.cfg.DrainTimeout, Logger: g.cfg.Logger, Health: g.health,
 		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
 	}
+	if g.cfg.ManageKeys {
+		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits and usage; openapi.json describes it", Changes: true,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.manage.ServeHTTP(w, r) })})
+	}
 	if g.cfg.Reread != nil {
 		c.Reload = g.reload
 	}
@@ -212,12 +224,14 @@ func (g *Gateway) open(ctx context.Context) error {
 		func() error { return g.openKeys(policy, masker) },
 		g.openRules,
 		func() error { return g.openStores(ctx) },
+		g.openMetrics,
+		func() error { return g.openDirectory(ctx) },
 	} {
 		if err := open(); err != nil {
 			return err
 		}
 	}
-	return g.openMetrics()
+	return nil
 }
 
 func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
@@ -229,10 +243,11 @@ func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 		text, _ = masker.Text(text)
 		return text
 	}
-	l, err := g.newLive(g.cfg.Keys, g.cfg.Upstream, g.cfg.Model, nil)
+	l, err := g.newLive(g.cfg, nil)
 	if err != nil {
 		return err
 	}
+	g.fileKeys = g.cfg.Keys
 	g.live.Store(l)
 	g.waitAtClose(func() { g.live.Load().pool.Close() })
 	return nil
@@ -310,7 +325,7 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 			return err
 		}
 	}
-	g.plugins = plugin.New(g.cfg.PluginBudget, specs, len(g.cfg.Keys))
+	g.plugins = plugin.New(g.cfg.PluginBudget, specs, g.cfg.tenants())
 	g.waitAtClose(g.plugins.Wait)
 	return nil
 }

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,9 +18,16 @@ import (
 
 // apiKey is a Key that is in use.
 type apiKey struct {
-	id     string
-	models []string
-	limits []store.Limit
+	id          string
+	team, owner string     // "" is none
+	models      [][]string // patterns; a model must match one of each list
+	limits      []store.Limit
+	declared    bool              // in the file
+	sum, old    [sha256.Size]byte // hashes of its secrets; old is zero, or works until oldUntil
+	oldUntil    time.Time
+	expires     time.Time // zero is never
+	disabled    string    // why its requests are refused; "" is not at all
+
 	spent  atomic.Pointer[spent]  // the last known spent limit; nil is none
 	tight  atomic.Bool            // it was refused for a limit, and has not passed one since
 	summed atomic.Pointer[summed] // the last sum; nil is none
@@ -54,7 +62,7 @@ const maxReaders = 1024
 const maxPasts = 16
 
 func newCapacity(c *Config) capacity {
-	keys := len(c.Keys)
+	keys := c.tenants()
 	return capacity{
 		bodies:  budget.New(c.MaxBodiesBytes, keys),
 		answers: budget.New(c.MaxAnswersBytes, keys),
@@ -91,7 +99,7 @@ const spentFor = time.Minute
 
 // reached notes a reached limit, if every request exceeds it until its window ends.
 func (k *apiKey) reached(e *store.LimitError, now time.Time) {
-	if e.Limit.Resource == store.Requests && e.Limit.Window > 0 {
+	if e.Limit.Resource == store.Requests && e.Limit.Window > 0 && e.Limit.Part.Model == "" {
 		k.spent.Store(&spent{e, now})
 	}
 }
@@ -115,25 +123,40 @@ func (g *Gateway) spent(key *apiKey, now time.Time) *reply.Refusal {
 }
 
 func (k *apiKey) mayUse(model string) bool {
-	return len(k.models) == 0 || slices.Contains(k.models, model)
+	for _, list := range k.models {
+		if !slices.ContainsFunc(list, func(pattern string) bool { return store.Matches(pattern, model) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// limitsOf returns the limits that a request for a model falls under.
+func (k *apiKey) limitsOf(model string) []store.Limit {
+	other := func(l store.Limit) bool { return l.Part.Model != "" && !store.Matches(l.Part.Model, model) }
+	if !slices.ContainsFunc(k.limits, other) {
+		return k.limits
+	}
+	return slices.DeleteFunc(slices.Clone(k.limits), other)
 }
 
 // affords refuses a request if its key's limits do not cover even the least that it will reserve. It does so before
 // plugins and conversations. With limits on another server, it asks that server first, if the key was refused before.
 func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, now time.Time) *reply.Refusal {
-	if len(key.limits) == 0 || g.redis != nil && !key.tight.Load() {
+	limits := key.limitsOf(key.model)
+	if len(limits) == 0 || g.redis != nil && !key.tight.Load() {
 		return nil
 	}
-	if refused := exceeds(least, key.limits); refused != nil {
+	if refused := exceeds(least, limits); refused != nil {
 		return refused
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	used, err := g.claims.Coordinator.Used(ctx, key.id, key.limits, now)
+	used, err := g.claims.Coordinator.Used(ctx, key.id, limits, now)
 	if err != nil {
 		return nil // reserve will notice, and handles it
 	}
-	for i, l := range key.limits {
+	for i, l := range limits {
 		if used[i]+least.Of(l.Resource) > l.Amount {
 			g.stats.Limited(string(l.Resource))
 			e := store.Beyond(l, used[i], now)
@@ -170,7 +193,7 @@ func beyond(e *store.LimitError, after time.Duration) *reply.Refusal {
 // several keys has half of the records that may wait.
 func (g *Gateway) ledgerFull(key *apiKey) bool {
 	most := g.cfg.Batch.Pending
-	return g.batch.State().Pending >= most || len(g.live.Load().payers) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
+	return g.batch.State().Pending >= most || g.live.Load().tenants > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
 }
 
 // health reports whether requests are accepted, and the archive's fault.

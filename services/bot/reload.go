@@ -9,48 +9,112 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"dyno/services/bot/upstream"
 )
 
-// A live is the configuration that SIGHUP reads again. It is immutable, and replaced as a whole. Running requests
-// keep the one with which they began, by their key.
+// A live is the configuration that SIGHUP reads again, and replaces as a whole. Changes of the directory replace single
+// keys of it. Running requests keep the key with which they began, and its upstreams.
 type live struct {
 	keyless *apiKey // the key of all requests if no keys are configured; otherwise nil
-	keys    map[[sha256.Size]byte]*apiKey
-	payers  map[string]*apiKey // by ID
+	tenants int     // 1 if one key may have everything
 	pool    *upstream.Pool
 	model   string // of /v1/bot/chat
+
+	mu     sync.RWMutex // guards what follows
+	keys   map[[sha256.Size]byte]*apiKey
+	payers map[string]*apiKey // by ID
+}
+
+// bySecret returns the key of a secret by its hash; nil without one.
+func (l *live) bySecret(sum [sha256.Size]byte) *apiKey {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if k := l.keys[sum]; k != nil && (sum != k.old || time.Now().Before(k.oldUntil)) {
+		return k
+	}
+	return nil
+}
+
+// payer returns the key of an ID; nil without one.
+func (l *live) payer(id string) *apiKey {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.payers[id]
+}
+
+// replace replaces a key by another of its ID; nil is none.
+func (l *live) replace(was, is *apiKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if was != nil {
+		delete(l.payers, was.id)
+		for _, sum := range [][sha256.Size]byte{was.sum, was.old} {
+			if l.keys[sum] == was {
+				delete(l.keys, sum)
+			}
+		}
+	}
+	if is == nil {
+		return
+	}
+	l.payers[is.id] = is
+	for _, sum := range [][sha256.Size]byte{is.old, is.sum} {
+		if k := l.keys[sum]; sum != [sha256.Size]byte{} && (k == nil || !k.declared) {
+			l.keys[sum] = is
+		}
+	}
 }
 
 // keylessID is the ID of that key.
 const keylessID = "local"
 
-// newLive makes the state of keys and upstreams. Keys that existed before keep their shares.
-func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before *live) (*live, error) {
-	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: model}
-	if len(keys) == 0 {
+// tenants returns for how many keys capacity is divided: more than one, if keys are made at run time.
+func (c *Config) tenants() int {
+	if c.ManageKeys {
+		return max(2, len(c.Keys))
+	}
+	return len(c.Keys)
+}
+
+// newLive makes the state of keys and upstreams, with the keys of the directory. Keys that existed before keep their
+// shares.
+func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
+	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: cfg.Model, tenants: cfg.tenants()}
+	from := cfg.Upstream
+	if l.tenants == 0 {
 		l.keyless = &apiKey{id: keylessID}
 		l.payers[keylessID] = l.keyless
 	}
-	for _, k := range keys {
+	for _, k := range cfg.Keys {
 		sum, err := hex.DecodeString(k.SHA256)
 		if err != nil {
 			return nil, err
 		}
-		key := &apiKey{id: k.ID, models: k.Models}
+		key := &apiKey{id: k.ID, declared: true, sum: [sha256.Size]byte(sum)}
+		if len(k.Models) > 0 {
+			key.models = [][]string{k.Models}
+		}
 		for _, limit := range k.Limits {
 			key.limits = append(key.limits, limit.limit())
 		}
-		l.keys[[sha256.Size]byte(sum)] = key
-		l.payers[k.ID] = key
+		l.replace(nil, key)
 		if free := k.free(from.All()); len(free) > 0 {
 			g.log.Warn("a key with a limit of money may use models without a price, which it does not bound", "key", k.ID, "models", free)
 		}
 	}
+	if g.directory != nil {
+		g.directory.Declare(declared(cfg.Keys))
+		for _, id := range g.directory.KeyIDs() {
+			if a := g.directory.Access(id); a != nil {
+				l.replace(nil, newKey(id, a))
+			}
+		}
+	}
 	c := g.asking
-	c.Tenants = len(keys)
+	c.Tenants = l.tenants
 	c.TakeServers(from)
 	if before != nil {
 		c.Before = before.pool
@@ -63,9 +127,9 @@ func (g *Gateway) newLive(keys []Key, from upstream.Config, model string, before
 		l.model = l.pool.Models()[0]
 	}
 	// One of several keys may have half; a lone key may have all, so its shares differ.
-	same := before != nil && (len(before.payers) > 1) == (len(l.payers) > 1)
-	g.setKeys(len(keys))
-	g.plugins.SetKeys(len(keys))
+	same := before != nil && (before.tenants > 1) == (l.tenants > 1)
+	g.setKeys(l.tenants)
+	g.plugins.SetKeys(l.tenants)
 	for id, k := range l.payers {
 		if same && before.payers[id] != nil {
 			k.shares = before.payers[id].shares
@@ -87,7 +151,7 @@ func (g *Gateway) reload() error {
 	if err != nil {
 		return err
 	}
-	if (len(fresh.Keys) == 0) != (len(g.cfg.Keys) == 0) {
+	if (fresh.tenants() == 0) != (g.cfg.tenants() == 0) {
 		return errors.New("keys: a gateway without API keys gets some, or loses all, only by a restart")
 	}
 	c := g.cfg
@@ -95,8 +159,10 @@ func (g *Gateway) reload() error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("with the fields that only a restart changes: %w", err)
 	}
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
 	before := g.live.Load()
-	l, err := g.newLive(c.Keys, c.Upstream, c.Model, before)
+	l, err := g.newLive(c, before)
 	if err != nil {
 		return err
 	}
@@ -113,13 +179,17 @@ func (g *Gateway) reload() error {
 			}
 		}
 		if err != nil {
-			g.setKeys(len(before.payers))
-			g.plugins.SetKeys(len(before.payers))
+			g.setKeys(before.tenants)
+			g.plugins.SetKeys(before.tenants)
+			if g.directory != nil {
+				g.directory.Declare(declared(g.fileKeys))
+			}
 			l.pool.Close()
 			return fmt.Errorf("sum up the usage of keys by the ledger: %w", err)
 		}
 	}
 	g.live.Store(l)
+	g.fileKeys = c.Keys
 	before.pool.Close() // connections in use are closed after their answers
 	g.log.Info("read again", "keys", len(c.Keys), "deployments", len(c.Upstream.All()), "model", l.model)
 	if others := restarts(g.cfg, fresh); len(others) > 0 {

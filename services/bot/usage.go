@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,6 +25,9 @@ type keyUsage struct {
 
 type limitUsed struct {
 	Resource string  `json:"resource"`
+	Team     string  `json:"team,omitempty"`  // whose limit it is, if not the key's
+	User     string  `json:"user,omitempty"`  // also of that
+	Model    string  `json:"model,omitempty"` // none is all
 	Amount   int64   `json:"amount"`
 	Window   float64 `json:"window_seconds"` // 0 never ends
 	Used     *int64  `json:"used"`           // with reservations; nil if it cannot be read
@@ -42,12 +46,15 @@ var (
 
 // usageOf reads a key's usage. It leaves out unreadable parts, and returns their error.
 func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, error) {
-	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
+	u := keyUsage{Key: key.id, Limits: []limitUsed{}}
+	if len(key.models) > 0 {
+		u.Models = key.models[0]
+	}
 	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
 	used, err := g.claims.Coordinator.Used(within, key.id, key.limits, now)
 	for i, l := range key.limits {
-		e := limitUsed{Resource: string(l.Resource), Amount: l.Amount, Window: l.Window.Seconds()}
+		e := limitUsed{Resource: string(l.Resource), Team: l.Part.Team, User: l.Part.Owner, Model: l.Part.Model, Amount: l.Amount, Window: l.Window.Seconds()}
 		if err == nil {
 			e.Used = &used[i]
 		}
@@ -163,11 +170,10 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	now, live := time.Now(), g.live.Load()
-	ids := make([]string, 0, len(live.payers))
-	for id := range live.payers {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
+	live.mu.RLock()
+	keys := maps.Clone(live.payers)
+	live.mu.RUnlock()
+	ids := slices.Sorted(maps.Keys(keys))
 	list := keyList{Keys: []keyUsage{}, Total: len(ids), Missing: []string{}, Upstreams: []upstreamState{}}
 	ids = ids[min(offset, len(ids)):]
 	if len(ids) > maxListedKeys {
@@ -176,7 +182,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
 	for _, id := range ids {
-		u, err := g.usageOf(ctx, live.payers[id], now)
+		u, err := g.usageOf(ctx, keys[id], now)
 		list.Keys = append(list.Keys, u)
 		for _, away := range []error{errLimitsAway, errLedgerAway} {
 			if errors.Is(err, away) && !slices.Contains(list.Missing, away.Error()) {

@@ -61,7 +61,7 @@ func New(upstreams, plugins []string) *Stats {
 		outcomes:    counters("answers_total", "Answers by endpoint and how they ended.", "endpoint", "outcome"),
 		tokens:      counters("tokens_total", "Tokens used, by kind, and by source: reported by the upstream, estimated, or cached.", "kind", "source"),
 		limitedBy:   counters("limited_total", "Requests refused by a limit, by its resource.", "resource"),
-		degradedBy:  counters("degraded_total", "Operations without a store that did not answer: sessions, limits or archive.", "store"),
+		degradedBy:  counters("degraded_total", "Operations without a store that did not answer: sessions, limits, archive or directory.", "store"),
 		maskedBy:    counters("masked_total", "Secrets replaced in requests and in answers.", "direction"),
 		Plugins:     counters("plugin_calls_total", "Calls to plugins by what became of them; busy and open ones were not made.", "plugin", "outcome"),
 		Resumed:     counters("resumed_total", "Requests to read on in a stream: ok, gone (not kept) or refused.", "outcome"),
@@ -86,10 +86,10 @@ func (s *Stats) begin(upstreams, plugins []string) {
 			s.tokens.WithLabelValues(kind, source)
 		}
 	}
-	for _, r := range []store.Resource{store.Requests, store.Tokens, store.Money} {
+	for _, r := range []store.Resource{store.Requests, store.Tokens, store.Money, store.Parallel} {
 		s.limitedBy.WithLabelValues(string(r))
 	}
-	for _, what := range []string{"sessions", "limits", "archive"} {
+	for _, what := range []string{"sessions", "limits", "archive", "directory"} {
 		s.degradedBy.WithLabelValues(what)
 	}
 	for _, direction := range []string{"in", "out"} {

@@ -38,6 +38,13 @@ func (p *Pool) NewTenant(answers *budget.Tenant, may func(model string) bool) *T
 	return t
 }
 
+// Allowing returns the tenant with its resources, and with other models that it may use in place of others.
+func (t *Tenant) Allowing(may func(model string) bool) *Tenant {
+	other := *t
+	other.may = may
+	return &other
+}
+
 func (p *Pool) initBreaker(b *breaker.Breaker) {
 	b.Init(p.cfg.Failures, p.cfg.Cooldown, p.cfg.MaxCooldown)
 }

@@ -35,6 +35,10 @@ func (h *Host) handler() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	for _, p := range h.cfg.Pages {
+		if p.Changes {
+			mux.Handle(p.Path, http.NewCrossOriginProtection().Handler(p.Handler)) // a browser shows the token to any site
+			continue
+		}
 		mux.Handle("GET "+p.Path, p.Handler)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))

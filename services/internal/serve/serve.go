@@ -51,6 +51,8 @@ type Page struct {
 	Path    string // begins with a slash and has no wildcards
 	About   string // one line for the home page
 	Handler http.Handler
+	// Changes passes requests of all methods, and of paths below, if they come from the page's own site.
+	Changes bool
 }
 
 // A Part is one thing a service does until it is asked to stop: usually one

@@ -220,7 +220,7 @@ func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
 
 // TestLife follows a service's life on its admin pages.
 func TestLife(t *testing.T) {
-	page := Page{"/own", "of the service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
+	page := Page{Path: "/own", About: "of the service", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
 	type healthy struct {
 		accepts bool
 		wrong   string
@@ -379,5 +379,28 @@ func TestFailingPartEndsAll(t *testing.T) {
 	err = h.Run(t.Context(), Part{Name: "lazy", Serve: func() error { return nil }, Drain: func(context.Context) int { return 0 }})
 	if err == nil || err.Error() != "lazy: stopped unasked" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A page that takes changes gets requests of all methods, and none that another site's page has made a browser send with
+// the token.
+func TestChanges(t *testing.T) {
+	page := Page{Path: "/own/", Changes: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method) })}
+	h, err := New(Config{Pages: []Page{page}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.token = []byte("a token of an operator")
+	for site, want := range map[string]int{"": http.StatusOK, "same-origin": http.StatusOK, "cross-site": http.StatusForbidden} {
+		r := httptest.NewRequest(http.MethodPost, "/own/below", http.NoBody)
+		r.SetBasicAuth("", string(h.token))
+		if site != "" {
+			r.Header.Set("Sec-Fetch-Site", site)
+		}
+		w := httptest.NewRecorder()
+		h.handler().ServeHTTP(w, r)
+		if w.Code != want || want == http.StatusOK && w.Body.String() != http.MethodPost {
+			t.Errorf("%q: %d %s", site, w.Code, w.Body)
+		}
 	}
 }

@@ -1,0 +1,123 @@
+package bot
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"dyno/services/bot/directory"
+	"dyno/services/bot/directory/rest"
+	"dyno/services/bot/reply"
+)
+
+// lookEvery is how often the directory is read again, if no gateway tells of a change before.
+const lookEvery = time.Second
+
+// openDirectory reads the keys that were made at run time, and follows their changes until the end.
+func (g *Gateway) openDirectory(ctx context.Context) error {
+	if !g.cfg.ManageKeys {
+		return nil
+	}
+	g.directory = directory.New(g.archive, g.changeKey)
+	g.directory.Declare(declared(g.cfg.Keys))
+	if err := g.directory.Refresh(ctx); err != nil {
+		return err
+	}
+	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
+	var follow sync.WaitGroup
+	follow.Go(g.followDirectory)
+	g.waitAtClose(follow.Wait)
+	return nil
+}
+
+func (g *Gateway) followDirectory() {
+	for failing := false; g.alive.Err() == nil; {
+		wait, done := context.WithTimeout(g.alive, lookEvery)
+		g.directory.Await(wait)
+		done()
+		ctx, cancel := context.WithTimeout(g.alive, g.cfg.StoreTimeout)
+		err := g.directory.Refresh(ctx)
+		cancel()
+		if g.alive.Err() != nil {
+			return
+		}
+		if err != nil {
+			g.stats.Degraded("directory")
+		}
+		if failing != (err != nil) {
+			if failing = err != nil; failing {
+				g.log.Warn("changes of keys are not followed at the moment", "error", err)
+			} else {
+				g.log.Info("changes of keys are followed again")
+			}
+		}
+	}
+}
+
+// declared returns the file's keys and limits as the directory's.
+func declared(keys []Key) map[directory.Kind][]directory.Item {
+	items := map[directory.Kind][]directory.Item{}
+	for _, k := range keys {
+		items[directory.Keys] = append(items[directory.Keys], directory.Item{ID: k.ID, Models: k.Models})
+		for n, l := range k.Limits {
+			limit := directory.Item{ID: fmt.Sprintf("%s:%d", k.ID, n), Key: k.ID, Resource: l.Resource, Amount: &l.Amount}
+			if l.Window > 0 {
+				limit.Window = l.Window.String()
+			}
+			items[directory.Limits] = append(items[directory.Limits], limit)
+		}
+	}
+	return items
+}
+
+// newKey returns a key of the directory.
+func newKey(id string, a *directory.Access) *apiKey {
+	k := &apiKey{id: id, team: a.Team, owner: a.Owner, models: a.Models, limits: a.Limits, expires: a.Expires, disabled: a.Refused, oldUntil: a.OldUntil}
+	_, _ = hex.Decode(k.sum[:], []byte(a.SHA256)) // they were checked
+	_, _ = hex.Decode(k.old[:], []byte(a.Old))
+	return k
+}
+
+// changeKey replaces a key by what the directory says of it. Nothing else changes, and no request is cut.
+func (g *Gateway) changeKey(ctx context.Context, id string, a *directory.Access) error {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	l := g.live.Load()
+	was := l.payer(id)
+	switch {
+	case was != nil && was.declared:
+		return nil
+	case a == nil:
+		l.replace(was, nil)
+		return nil
+	}
+	k := newKey(id, a)
+	if was != nil {
+		k.shares, k.tenant = was.shares, was.tenant.Allowing(k.mayUse)
+	} else {
+		k.shares = g.newShares()
+		k.tenant = l.pool.NewTenant(&k.answers, k.mayUse)
+	}
+	k.pool, k.model = l.pool, l.model
+	if g.seeds != nil && a.Refused == "" {
+		if err := g.seeds.Seed(ctx, g.archive, id, k.limits, time.Now()); err != nil {
+			return fmt.Errorf("sum up the usage of key %q by the ledger: %w", id, err)
+		}
+	}
+	l.replace(was, k)
+	return nil
+}
+
+// revoked refuses requests of a key that is disabled, or has expired.
+func (k *apiKey) revoked() *reply.Refusal {
+	switch {
+	case k.disabled != "":
+		return reply.Refuse(http.StatusUnauthorized, "api_key_disabled", "%s", k.disabled)
+	case !k.expires.IsZero() && !time.Now().Before(k.expires):
+		return reply.Refuse(http.StatusUnauthorized, "api_key_expired", "the API key has expired")
+	}
+	return nil
+}

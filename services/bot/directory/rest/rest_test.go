@@ -1,0 +1,183 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/services/bot/directory"
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+)
+
+// A bed is the API of a directory in memory.
+type bed struct {
+	t       *testing.T
+	handler http.Handler
+}
+
+func open(t *testing.T) bed {
+	a := memory.NewArchive(memory.DefaultBounds())
+	day := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i, team := range []string{"t", "t", ""} {
+		e := &store.Entry{ID: fmt.Sprint(i), At: day.AddDate(0, 0, i), Key: "k", Team: team, Model: "m", Prompt: 2, Completion: 3, Money: 7}
+		if _, err := a.Write(t.Context(), []store.Record{{Entry: e}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := directory.New(a, func(context.Context, string, *directory.Access) error { return nil })
+	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}})
+	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
+}
+
+func (b bed) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, Path+path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	return w
+}
+
+func (b bed) want(w *httptest.ResponseRecorder, status int, parts ...string) {
+	b.t.Helper()
+	if w.Code != status {
+		b.t.Errorf("%d %s, want %d", w.Code, w.Body, status)
+	}
+	for _, part := range parts {
+		if !strings.Contains(w.Body.String(), part) {
+			b.t.Errorf("%s, want %s", w.Body, part)
+		}
+	}
+}
+
+// An item is made, read, changed and deleted. Its version guards it, a secret is shown once, and hashes never.
+func TestItems(t *testing.T) {
+	b := open(t)
+	w := b.ask("POST", "keys", `{"id":"k","name":"n"}`)
+	b.want(w, 201, `"id":"k"`, `"version":1`, `"secret":"sk-`)
+	w = b.ask("GET", "keys/k", "")
+	b.want(w, 200, `"name":"n"`)
+	if strings.Contains(w.Body.String(), "s") && strings.Contains(w.Body.String(), "sha256") || strings.Contains(w.Body.String(), "secret") || w.Header().Get("ETag") != `"1"` || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+	b.want(b.ask("PATCH", "keys/k", `{"name":"m"}`, "If-Match", `"1"`), 200, `"name":"m"`, `"version":2`)
+	b.want(b.ask("PATCH", "keys/k", `{"name":"o"}`, "If-Match", `"1"`), 412, `"code":"changed"`)
+	b.want(b.ask("DELETE", "keys/k", "", "If-Match", `x`), 400, `"param":"If-Match"`)
+	b.want(b.ask("POST", "keys/k/rotate", `{"grace_seconds":60}`, "If-Match", "2"), 200, `"secret":"sk-`, `"old_until":`)
+	b.want(b.ask("POST", "keys/k/rotate", `{"grace":60}`), 400, `unknown field \"grace\"`)
+	b.want(b.ask("POST", "teams/k/rotate", ""), 404, `"code":"not_found"`)
+	w = b.ask("DELETE", "keys/k", "", "Authorization", "Basic b3BlcmF0b3I6c2VjcmV0") // operator:secret
+	b.want(w, 204)
+	b.want(b.ask("GET", "keys/k", ""), 404, `there is no key`)
+	b.want(b.ask("POST", "keys", strings.Repeat(" ", maxBody+1)), 413)
+	b.want(b.ask("PUT", "keys", ""), 404, "/api/v1/openapi.json")
+	w = b.ask("GET", "audit?limit=2", "")
+	b.want(w, 200, `"version":4`, `"by":"operator","action":"delete","kind":"keys","id":"k","before":{`, `"by":"admin","action":"rotate"`)
+	b.want(b.ask("GET", "audit?before=2", ""), 200, `{"changes":[{"version":1,`)
+	for _, w := range []*httptest.ResponseRecorder{w, b.ask("GET", "audit", "")} {
+		if strings.Contains(w.Body.String(), "sha256") || strings.Contains(w.Body.String(), "sk-") {
+			t.Errorf("%s", w.Body)
+		}
+	}
+	b.want(b.ask("GET", "audit?limit=x", ""), 400, `"param":"limit"`)
+}
+
+// Lists come by pages, with what the file declares.
+func TestPages(t *testing.T) {
+	b := open(t)
+	b.want(b.ask("POST", "teams", `{"id":"t"}`), 201)
+	for _, id := range []string{"c", "a", "b"} {
+		b.want(b.ask("POST", "keys", `{"id":"`+id+`","team":"t"}`), 201)
+	}
+	var got []string
+	for after := ""; ; {
+		var l list
+		w := b.ask("GET", "keys?limit=2&after="+after, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil || w.Code != 200 {
+			t.Fatal(err, w)
+		}
+		for _, i := range l.Items {
+			got = append(got, fmt.Sprint(i.ID, i.Declared))
+		}
+		if after = l.Next; after == "" {
+			break
+		}
+	}
+	if fmt.Sprint(got) != "[afalse bfalse cfalse filetrue]" {
+		t.Error(got)
+	}
+	if w := b.ask("GET", "keys?team=t&limit=1000", ""); strings.Count(w.Body.String(), `"id"`) != 3 {
+		t.Error(w.Body)
+	}
+	b.want(b.ask("GET", "keys?team=x", ""), 200, `{"items":[]}`)
+	b.want(b.ask("GET", "keys?limit=1001", ""), 400, `"param":"limit"`)
+}
+
+func TestUsage(t *testing.T) {
+	b := open(t)
+	b.want(b.ask("GET", "usage?group=team,day&from=2030-01-02&to=2030-01-05", ""), 200,
+		`"groups":[{"day":"2030-01-04","requests":1,`, `{"team":"t","day":"2030-01-02","requests":1,"prompt_tokens":2,"completion_tokens":3,"money":7},{"team":"t","day":"2030-01-03",`, `"truncated":false`)
+	b.want(b.ask("GET", "usage?group=key,model&from=2030-01-02T03:00:00Z&to=2030-01-03T03:00:00Z", ""), 200, `"groups":[{"key":"k","model":"m","requests":1,`)
+	b.want(b.ask("GET", "usage", ""), 200, `"groups":[]`)
+	b.want(b.ask("GET", "usage?group=planet", ""), 400, `"param":"group"`)
+	b.want(b.ask("GET", "usage?from=yesterday", ""), 400, `"param":"from"`)
+	b.want(b.ask("GET", "usage?from=2030-01-02&to=2030-01-01", ""), 400, `"param":"from"`)
+}
+
+// A store that is away is no fault of the request.
+func TestAway(t *testing.T) {
+	b := open(t)
+	b.handler = Handler(Config{StoreTimeout: time.Minute, WriteTimeout: time.Minute, Usage: func(context.Context, store.Grouping, time.Time, time.Time, int) ([]store.Usage, error) {
+		return nil, errors.New("away")
+	}})
+	w := b.ask("GET", "usage", "")
+	b.want(w, 503, `"code":"directory_unavailable"`)
+	if w.Header().Get("Retry-After") != "1" {
+		t.Error(w.Header())
+	}
+}
+
+// The description has each operation with its parameters, and each schema that it refers to.
+func TestDescription(t *testing.T) {
+	w := open(t).ask("GET", "openapi.json", "")
+	var d struct {
+		Paths map[string]map[string]struct {
+			ID         string `json:"operationId"`
+			Parameters []struct{ Name, In, Description string }
+			Responses  map[string]any
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != 200 {
+		t.Fatal(err, w)
+	}
+	ids := map[string]bool{}
+	for _, r := range routes() {
+		o, ok := d.Paths[r.path][strings.ToLower(r.method)]
+		if !ok || ids[o.ID] || len(o.Responses) != 2 {
+			t.Errorf("%s %s: %+v", r.method, r.path, o)
+		}
+		ids[o.ID] = true
+		for _, p := range o.Parameters {
+			if p.In != "path" && p.Description == "" {
+				t.Errorf("%s: nothing says what %s is", o.ID, p.Name)
+			}
+		}
+		for _, name := range []string{r.body, r.answer} {
+			if name != "" && d.Components.Schemas[name] == nil {
+				t.Errorf("%s: no schema %s", o.ID, name)
+			}
+		}
+	}
+	if text := w.Body.String(); strings.Contains(text, "old_sha256") || strings.Count(text, `"readOnly":true`) < 3*len(directory.Kinds()) {
+		t.Error(text)
+	}
+}
