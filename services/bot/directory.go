@@ -102,8 +102,12 @@ func (g *Gateway) changeKey(ctx context.Context, id string, a *directory.Access)
 		k.tenant = l.pool.NewTenant(&k.answers, k.mayUse)
 	}
 	k.pool, k.model = l.pool, l.model
-	if g.seeds != nil && a.Refused == "" {
-		if err := g.seeds.Seed(ctx, g.archive, id, k.limits, time.Now()); err != nil {
+	if now := time.Now(); g.seeds != nil && a.Refused == "" && !g.seeds.Seeded(id, k.limits, now) {
+		// Waiting records count as well. With many answers running, there are always some.
+		soon, done := context.WithTimeout(ctx, flushTime)
+		_ = g.batch.Flush(soon)
+		done()
+		if err := g.seeds.Seed(ctx, g.archive, id, k.limits, now); err != nil {
 			return fmt.Errorf("sum up the usage of key %q by the ledger: %w", id, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // A bed is a directory with what it known of keys.
 type bed struct {
 	*Directory
-	t    *testing.T
+	t     *testing.T
 	known map[string]*Access
 }
 

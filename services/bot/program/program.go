@@ -120,6 +120,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 		Example: `  dyno serve llm --listen 127.0.0.1:9000
   dyno-bot --listen 127.0.0.1:8000 --upstream http://127.0.0.1:9000/v1 --models dyno-1 --allow-network 127.0.0.1
   dyno-bot --config bot.yaml --archive sqlite --file bot.db
+  dyno-bot key create app --team shop --models 'openai/*' --admin http://127.0.0.1:8001 --admin-token-file admin.secret
   curl -N -d '{"bot_id":"b","user_id":"u","query":"hello","stream":true}' http://127.0.0.1:8000/v1/bot/chat`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -146,6 +147,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	s.AddFlags(cmd.Flags())
 	own.flags(cmd.Flags())
 	cmd.AddCommand(intentsCommand(), importCommand())
+	cmd.AddCommand(manageCommands()...)
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	for _, extend := range extensions {
 		extended = append(extended, extend(cmd))

@@ -94,10 +94,10 @@ func Handler(c Config) http.Handler {
 			}
 			switch {
 			case err != nil:
-				refusal(err).Answer(w, c.WriteTimeout)
+				refusal(err).Answer(w, reply.FormOf(Path), c.WriteTimeout)
 				return
 			case r.status == http.StatusNoContent:
-				reply.NoContent.Answer(w, c.WriteTimeout)
+				reply.NoContent.Answer(w, reply.FormOf(Path), c.WriteTimeout)
 				return
 			}
 			if i, ok := answer.(directory.Item); ok {
@@ -108,7 +108,7 @@ func Handler(c Config) http.Handler {
 		})
 	}
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
-		reply.Refuse(http.StatusNotFound, "not_found", "nothing is served by %s %s: see %sopenapi.json", r.Method, r.URL.Path, Path).Answer(w, c.WriteTimeout)
+		reply.Refuse(http.StatusNotFound, "not_found", "nothing is served by %s %s: see %sopenapi.json", r.Method, r.URL.Path, Path).Answer(w, reply.FormOf(Path), c.WriteTimeout)
 	})
 	return mux
 }

@@ -68,6 +68,11 @@ type Ledger interface {
 	Sum(ctx context.Context, p store.Part, from time.Time) (store.Cost, error)
 }
 
+// Seeded reports whether all limits of a key have counters at a time.
+func (c *Coordinator) Seeded(key string, list []store.Limit, now time.Time) bool {
+	return len(c.limits.unknown(key, list, now)) == 0
+}
+
 // Seed starts the counters of a key's limits for the current windows with the ledger's sums. That includes counts of an
 // earlier process, and usage from before a new limit. Existing counters stay. Later windows start at 0, so that no
 // request waits for a long ledger.
