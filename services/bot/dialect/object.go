@@ -211,8 +211,11 @@ func (o *Object) Left(each func(field string, value json.RawMessage)) {
 	clear(o.fields)
 }
 
-// NoteLeft notes each field that is left as an OtherField: the neutral form has no place for it.
+// NoteLeft notes each field that is left as an OtherField: the neutral form has no place for it. What OpenAI's SDKs have
+// parsed of an answer's text comes back next to that text, and says nothing more.
 func (o *Object) NoteLeft(r *Request) {
+	delete(o.fields, "parsed")
+	delete(o.fields, "parsed_arguments")
 	o.Left(func(field string, _ json.RawMessage) { o.Note(r, OtherField, field) })
 }
 
