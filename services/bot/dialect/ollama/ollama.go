@@ -151,11 +151,11 @@ func (r *reader) Read(f openai.Frame, each func(*dialect.Event)) error {
 		return nil
 	}
 	if !r.Began {
-		a, id := dialect.Answer{Model: l.Model}, ""
+		a := dialect.Answer{Model: l.Model}
 		if at, err := time.Parse(time.RFC3339Nano, l.Created); err == nil {
-			a.Created, id = at.Unix(), strconv.FormatInt(at.UnixNano(), 36) // hardly any other answer began then
+			a.Created, a.ID = at.Unix(), strconv.FormatInt(at.UnixNano(), 36) // hardly any other answer began then
 		}
-		r.Begin(a, id)
+		r.Begin(a, a.ID)
 	}
 	r.Piece(dialect.Thinking, l.Message.Thinking, "")
 	r.Piece(dialect.Text, l.Message.Content, "")

@@ -3,6 +3,7 @@ package ollama_test
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -235,7 +236,7 @@ func TestAnswers(t *testing.T) {
 		a := dialecttest.Answers(dialecttest.Form{
 			Kinds: []dialect.Kind{dialect.Thinking, dialect.Text, dialect.ToolCall}, Stops: []dialect.Stop{dialect.End, dialect.Length},
 		}).Draw(t, "answer")
-		if a.ID = ""; a.Usage != nil {
+		if a.ID = strconv.FormatInt(time.Unix(a.Created, 0).UnixNano(), 36); a.Usage != nil { // the time is the only ID
 			a.Usage.Cached, a.Usage.Reasoning = 0, 0
 		}
 		head := apiLine{Model: a.Model, CreatedAt: time.Unix(a.Created, 0)}
