@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"dyno/services/bot/dialect"
 	"dyno/services/bot/openai"
@@ -121,7 +122,19 @@ func (t *translated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (t *translated) say(e *dialect.Event) { t.b = t.writer.Append(t.b, e) }
+func (t *translated) say(e *dialect.Event) {
+	if e.Kind == dialect.Begin {
+		date(&e.Answer)
+	}
+	t.b = t.writer.Append(t.b, e)
+}
+
+// date sets when the answer began, which OpenAI's forms require, where the upstream's does not have it.
+func date(a *dialect.Answer) {
+	if a.Created == 0 {
+		a.Created = time.Now().Unix()
+	}
+}
 
 // translate returns a stream in the client's form.
 func (c *call) translate(from io.Reader, alive func()) io.Reader {
@@ -169,5 +182,6 @@ func (c *call) translateWhole(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	date(a)
 	return c.client.AppendAnswer(nil, c.question.request, a), nil
 }

@@ -109,6 +109,9 @@ func TestTranslated(t *testing.T) {
 					if err != nil || a.Reply.Text != "hello" || a.Usage.Prompt != 7 || a.Usage.Completion != 5 || a.Usage.Estimated || (a.Usage.Cached == 4) != (d != Ollama) {
 						t.Fatalf("%+v, %v", a, err)
 					}
+					if strings.Contains(string(a.Body), `"created":0`) || strings.Contains(string(a.Body), `"created_at":0`) {
+						t.Errorf("without its time: %s", a.Body)
+					}
 					if key := asked.Header.Get(v.keyField); !strings.HasPrefix(asked.URL.Path, v.path) || !strings.HasSuffix(key, "secret") || !strings.Contains(body, "be brief") || strings.Contains(body, `"m"`) {
 						t.Errorf("asked %s, %q: %s", asked.URL, key, body)
 					}
