@@ -16,13 +16,15 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// A clientPackage is a vendor's own for a language.
+// A clientPackage is a vendor's own for a language, or one that uses it.
 type clientPackage struct{ name, command, needs, extension string }
 
 var packages = []clientPackage{
 	{"openai-python", "python3", "python/openai/__init__.py", ".py"},
 	{"openai-node", "node", "node_modules/openai/package.json", ".mjs"},
 }
+
+var langchain = clientPackage{"langchain-openai", "python3", "python-langchain/langchain_openai/__init__.py", ".py"}
 
 // run runs a program that uses the package, and returns what it prints. It skips the test without the package.
 func (c clientPackage) run(t *testing.T, program string, args ...string) []byte {
@@ -36,7 +38,8 @@ func (c clientPackage) run(t *testing.T, program string, args ...string) []byte 
 	}
 	cmd := exec.CommandContext(t.Context(), c.command, append([]string{program + c.extension}, args...)...) //nolint:gosec // a program of that folder
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
-	cmd.Env = append(os.Environ(), "PYTHONPATH=python:python-anthropic")
+	// Nobody else is told of what is asked here, whatever is set around the test.
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Dir(filepath.Dir(c.needs))+":python", "LANGSMITH_TRACING=false", "LANGCHAIN_TRACING_V2=false")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -188,19 +191,8 @@ func TestClientsOfUnusualUpstreams(t *testing.T) {
 // TestLangChain: so does LangChain's client. It requests tools by functions, adds up streams and their usage, and
 // returns a tool's result.
 func TestLangChain(t *testing.T) {
-	const folder = "testdata/clients"
-	if _, err := os.Stat(filepath.Join(folder, "python-langchain/langchain_openai/__init__.py")); err != nil {
-		t.Skip("no package langchain-openai for python3: scripts/clients.sh installs it")
-	}
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("key")} })
-	cmd := exec.CommandContext(t.Context(), "python3", "chat_openai.py", b.url+"/v1", secretOf("key")) //nolint:gosec // a program of that folder
-	cmd.Dir, cmd.Stderr = folder, os.Stderr
-	// Nobody else is told of what is asked here, whatever is set around the test.
-	cmd.Env = append(os.Environ(), "PYTHONPATH=python-langchain:python", "LANGSMITH_TRACING=false", "LANGCHAIN_TRACING_V2=false")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out := langchain.run(t, "chat_openai", b.url+"/v1", secretOf("key"))
 	type said struct {
 		Whole            string  `json:"whole"`
 		Tokens           []int   `json:"tokens"` // of the answer, and what the sum is wrong by
