@@ -987,7 +987,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	if !json.Valid(body) { // it may be cut: an incomplete string cannot be masked
 		body = []byte{}
 	}
-	switch s := resp.StatusCode; {
+	switch s := c.target.provider.vendor.status(resp.StatusCode, body); {
 	case s == http.StatusTooManyRequests:
 		e.Status = s
 	case s == http.StatusServiceUnavailable, s == statusOverloaded:

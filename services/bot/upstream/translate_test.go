@@ -150,6 +150,20 @@ func TestTranslated(t *testing.T) {
 	}
 }
 
+// TestBadKey: Google's 400 for a key that is not valid is no fault of the client's: another deployment is asked.
+func TestBadKey(t *testing.T) {
+	inBubble(t, []Upstream{{Server: Server{Dialect: Gemini, Key: "old"}, Terms: Terms{Priority: -1}}, {Server: Server{Dialect: Gemini, Key: "new"}}}, nil, nil, func(t *testing.T, b *bed) {
+		b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`)
+		}
+		b.servers["b"].handler = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, vendorServers[Gemini].whole) }
+		if a, err := b.Ask(t.Context(), of(t, openai.Chat, ""), nil); err != nil || a.Upstream != "b" {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
 // TestFeatures: what a dialect cannot express goes to a deployment that can; otherwise it is refused with the field's
 // name, unless the deployment drops it.
 func TestFeatures(t *testing.T) {

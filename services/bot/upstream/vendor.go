@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,6 +35,7 @@ type vendor struct {
 	header map[string]string // that each request needs
 	native []openai.Endpoint // whose requests and answers pass as they are
 	lines  bool              // streams are lines of JSON
+	badKey string            // what the body of an error has if the key is not valid, whatever its status; "" is nothing
 	form   func(s Server, d Deployment) dialect.Server
 }
 
@@ -57,7 +59,7 @@ var vendors = map[Dialect]vendor{
 		form: func(_ Server, d Deployment) dialect.Server { return messages.Server{MaxTokens: d.MaxTokens} },
 	},
 	Gemini: {
-		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key",
+		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key", badKey: `"API_KEY_INVALID"`, // with 400
 		form: func(Server, Deployment) dialect.Server { return gemini.Server{} },
 	},
 	Ollama: {
@@ -68,6 +70,14 @@ var vendors = map[Dialect]vendor{
 
 // clients are the forms of endpoints, by their numbers. Counts of tokens are not translated.
 var clients = [openai.Endpoints]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client, openai.Messages: messages.Client{}}
+
+// status returns the status of an error response by its body.
+func (v vendor) status(status int, body []byte) int {
+	if v.badKey != "" && bytes.Contains(body, []byte(v.badKey)) {
+		return http.StatusUnauthorized
+	}
+	return status
+}
 
 // authorize sets the header fields of a provider's requests: its vendor's, the client's, and its own.
 func (p *provider) authorize(h http.Header, client map[string]string) {
