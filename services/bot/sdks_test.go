@@ -1,7 +1,12 @@
 package bot
 
 import (
+	"context"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/store"
 	"encoding/json"
+	"fmt"
+	"io"
 
 	"maps"
 	"net/http"
@@ -154,4 +159,191 @@ func TestClientsOfVendors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// eachVendor runs a test with a gateway before each vendor alone, which also answers its own chat.
+func eachVendor(t *testing.T, hold func(context.Context), change func(*Config), test func(t *testing.T, d upstream.Dialect, b *bed)) {
+	for d, v := range vendors() {
+		t.Run(string(d), func(t *testing.T) {
+			v.hold = hold
+			test(t, d, atVendors(t, map[upstream.Dialect]vendor{d: v}, func(c *Config) {
+				if c.Model = string(d); change != nil {
+					change(c)
+				}
+			}))
+		})
+	}
+}
+
+// endpointsOf are requests of a text, by their paths. Azure's responses pass as they are, and are not here.
+func endpointsOf(d upstream.Dialect, text, more string) map[string]string {
+	list := map[string]string{"/v1/chat/completions": fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]%s}`, d, text, more)}
+	if d != upstream.Azure {
+		list["/v1/responses"] = fmt.Sprintf(`{"model":%q,"input":%q%s}`, d, text, more)
+	}
+	return list
+}
+
+// TestVendorsAccounted: the ledger has the tokens that vendors report, whole and streamed, at their prices. Translated
+// answers have a time and an ID.
+func TestVendorsAccounted(t *testing.T) {
+	eachVendor(t, nil, nil, func(t *testing.T, d upstream.Dialect, b *bed) {
+		used, n := usageAt(d), 0
+		money := int64(10*used[1] + 100*(used[0]-used[1]) + 1000*used[2])
+		for _, more := range []string{"", `,"stream":true`} {
+			for path, body := range endpointsOf(d, "think", more) {
+				status, text, _ := b.ask(path, secretOf("key"), body)
+				if n++; status != http.StatusOK || d != upstream.Azure && (strings.Contains(text, `"created":0`) || strings.Contains(text, `"created_at":0`) || strings.Contains(text, `"id":""`)) {
+					t.Errorf("%s: %d %s", path, status, text)
+				}
+				e := b.ledger("key", n)[0]
+				if e.Outcome != outcomeOK || e.Prompt != int64(used[0]) || e.Completion != int64(used[2]) || e.Estimated || e.Money != money || e.Stream != (more != "") {
+					t.Errorf("%s: %+v, want %v, %d", path, e, used, money)
+				}
+			}
+		}
+	})
+}
+
+// TestVendorsLimited: a limit holds for answers of every vendor, which gets the bound that the gateway adds. Each answer
+// uses 20 tokens; the third request has too few left.
+func TestVendorsLimited(t *testing.T) {
+	const bound = 15
+	limit := func(c *Config) {
+		c.Keys, c.ReplyTokens = []Key{keyOf(unique("key"), Limit{store.Tokens, 3*(vendorPrompt+vendorCompletion) - 10, 0})}, bound
+	}
+	eachVendor(t, nil, limit, func(t *testing.T, d upstream.Dialect, b *bed) {
+		key := b.cfg.Keys[0].ID
+		for i, want := range []int{200, 200, 429, 429} {
+			status, text, _ := b.ask("/v1/chat/completions", secretOf(key), endpointsOf(d, "most", map[bool]string{true: `,"stream":true`}[i > 0])["/v1/chat/completions"])
+			if b.settled(); status != want || i == 0 && !strings.Contains(text, fmt.Sprint("at most ", bound)) {
+				t.Errorf("%d: %d %s", i, status, text)
+			}
+		}
+	})
+}
+
+// TestVendorsLeft: a client leaves in the middle. The vendor's work is ended, and what it did is accounted.
+func TestVendorsLeft(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	hold := func(ctx context.Context) {
+		<-ctx.Done()
+		ended <- struct{}{}
+	}
+	eachVendor(t, hold, nil, func(t *testing.T, d upstream.Dialect, b *bed) {
+		for path, body := range endpointsOf(d, "hello", `,"stream":true`) {
+			ctx, leave := context.WithCancel(t.Context())
+			resp, err := b.post(ctx, path, secretOf("key"), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for in, said := openai.NewReader(resp.Body), ""; !strings.Contains(said, `"he"`); {
+				f, err := in.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				said += string(f.Data)
+			}
+			leave()
+			resp.Body.Close()
+			<-ended
+		}
+		n := len(endpointsOf(d, "", ""))
+		until(t, "entries", func() bool {
+			err := b.batch.Flush(t.Context())
+			list, _ := b.archive.Entries(t.Context(), "key", 3)
+			return err == nil && len(list) == n
+		})
+		for _, e := range b.ledger("key", n) {
+			if e.Outcome != outcomeAborted || e.Prompt == 0 || e.Completion == 0 || e.Completion >= vendorCompletion || !e.Estimated || e.Money < 1000 {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+// TestVendorsMasked: secrets reach no vendor, and no client of one, in the gateway's own chat, in completions and in
+// responses, whole and streamed, however the vendor cuts them. Conversations go on in its form.
+func TestVendorsMasked(t *testing.T) {
+	mask := func(c *Config) { c.MaskIn, c.MaskOut = true, true }
+	eachVendor(t, nil, mask, func(t *testing.T, d upstream.Dialect, b *bed) {
+		token := b.login("key", "u1")
+		for i, c := range [][2]string{{"think", "hello"}, {"echo mine is " + vendorSecret, "mine is [api-key]"}, {"secret", "it is [api-key] now"}} {
+			r, _, text := b.say(token, "h", c[0])
+			if r.Reply == nil || *r.Reply != c[1] || r.Turn.Turn != int64(i+1) || r.Turn.ContextTurns != i {
+				t.Errorf("%s: %s", c[0], text)
+			}
+		}
+		paths := endpointsOf(d, "secret", "")
+		maps.Copy(paths, map[string]string{"/v1/bot/chat": `{"bot_id":"b","user_id":"u1","query":"secret"}`})
+		for path, body := range paths {
+			for _, more := range []string{"", `,"stream":true`} {
+				_, text, _ := b.ask(path, secretOf("key"), strings.TrimSuffix(body, "}")+more+"}")
+				said := text
+				if more != "" {
+					said = pieces(t, text)
+				}
+				if !strings.Contains(said, "it is [api-key] now") || strings.Contains(text, vendorSecret[:20]) {
+					t.Errorf("%s: %s", path, text)
+				}
+			}
+		}
+	})
+}
+
+// pieces are the texts of a stream's events.
+func pieces(t *testing.T, stream string) (text string) {
+	for _, f := range frames(t, strings.NewReader(stream)) {
+		var e struct {
+			Text    string
+			Delta   json.RawMessage
+			Choices []struct{ Delta struct{ Content string } }
+		}
+		if f.data != "[DONE]" {
+			if err := json.Unmarshal([]byte(f.data), &e); err != nil {
+				t.Error(err)
+			}
+		}
+		var delta string
+		_ = json.Unmarshal(e.Delta, &delta) // of responses
+		text += e.Text + delta
+		for _, c := range e.Choices {
+			text += c.Delta.Content
+		}
+	}
+	return text
+}
+
+// TestVendorsResumed: a client of the gateway's own chat loses its connection in the middle of a vendor's stream, and
+// reads on.
+func TestVendorsResumed(t *testing.T) {
+	held, proceed := make(chan struct{}), make(chan struct{})
+	hold := func(context.Context) {
+		held <- struct{}{}
+		<-proceed
+	}
+	eachVendor(t, hold, nil, func(t *testing.T, _ upstream.Dialect, b *bed) {
+		token := b.login("key", "u1")
+		ctx, leave := context.WithCancel(t.Context())
+		resp, err := b.post(ctx, "/v1/bot/chat", token, `{"bot_id":"b","history_id":"h","query":"hello","stream":true}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, first := resp.Header.Get("X-Dyno-Id"), openai.NewReader(resp.Body)
+		next(t, first) // start
+		e, _ := next(t, first)
+		<-held
+		leave()
+		resp.Body.Close()
+		resp = b.resume(t.Context(), answer, token, e.id)
+		proceed <- struct{}{}
+		said, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if got := pieces(t, string(said)); !strings.Contains(e.data, `"he"`) || got != "llo" || !strings.Contains(string(said), `"state":"kept","turn":1`) || !strings.Contains(string(said), `"total_tokens":20`) {
+			t.Errorf("%+v, then %s", e, said)
+		}
+		if e := b.ledger("key", 1)[0]; e.Completion != vendorCompletion || e.Estimated {
+			t.Errorf("%+v", e)
+		}
+	})
 }

@@ -26,6 +26,7 @@ import (
 // What vendors are asked, in a form of its own.
 type vendorQuestion struct {
 	stream bool
+	most   int          // tokens of the answer; 0 is no bound
 	text   string       // the user's last
 	images []string     // types and numbers of bytes
 	calls  []vendorCall // of the last message of the model, if their results have come
@@ -81,6 +82,8 @@ func script(q vendorQuestion) vendorAnswer {
 		return vendorAnswer{status: status}
 	case "secret":
 		return vendorAnswer{text: "it is " + vendorSecret + " now"}
+	case "most":
+		return vendorAnswer{text: fmt.Sprint("at most ", q.most)}
 	case "echo":
 		return vendorAnswer{text: rest}
 	}
@@ -129,7 +132,7 @@ type vendor struct {
 	name string
 	ask  func(r *http.Request, body []byte) (vendorQuestion, error)
 	say  func(w io.Writer, q vendorQuestion, a vendorAnswer)
-	err  func(status int, text string) string
+	err  func(status int, text string) (int, string)
 	hold func(context.Context) // if there is one: before the second half of the text of a stream
 }
 
@@ -167,8 +170,9 @@ func (v vendor) serve(t *testing.T) *httptest.Server {
 			fallthrough
 		case a.status != 0:
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(a.status)
-			_, _ = io.WriteString(w, v.err(a.status, "the vendor's reason"))
+			status, text := v.err(a.status, "the vendor's reason")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
 			return
 		}
 		v.say(writing{w, func() {
@@ -184,22 +188,28 @@ func (v vendor) serve(t *testing.T) *httptest.Server {
 // vendors has one of each dialect that is translated, and of Azure.
 func vendors() map[upstream.Dialect]vendor {
 	return map[upstream.Dialect]vendor{
-		upstream.Anthropic: {name: "anthropic", ask: askAnthropic, say: sayAnthropic, err: func(status int, text string) string {
+		upstream.Anthropic: {name: "anthropic", ask: askAnthropic, say: sayAnthropic, err: func(status int, text string) (int, string) {
 			kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}[status]
-			return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q},"request_id":"req_1"}`, kind, text)
+			return status, fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q},"request_id":"req_1"}`, kind, text)
 		}},
-		upstream.Gemini: {name: "gemini", ask: askGemini, say: sayGemini, err: func(status int, text string) string {
-			kind := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED"}[status]
-			return fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q}}`, status, text, cmp.Or(kind, "UNAVAILABLE"))
+		upstream.Gemini: {name: "gemini", ask: askGemini, say: sayGemini, err: func(status int, text string) (int, string) {
+			kind, details := cmp.Or(map[int]string{400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED"}[status], "UNAVAILABLE"), ""
+			switch status {
+			case http.StatusUnauthorized: // of a key
+				status, kind, details = http.StatusBadRequest, "INVALID_ARGUMENT", `{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","domain":"googleapis.com"}`
+			case 529: // which it does not have
+				status = http.StatusServiceUnavailable
+			}
+			return status, fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q,"details":[%s]}}`, status, text, kind, details)
 		}},
-		upstream.Ollama: {name: "ollama", ask: askOllama, say: sayOllama, err: func(_ int, text string) string {
-			return fmt.Sprintf(`{"error":%q}`, text)
+		upstream.Ollama: {name: "ollama", ask: askOllama, say: sayOllama, err: func(status int, text string) (int, string) {
+			return status, fmt.Sprintf(`{"error":%q}`, text)
 		}},
-		upstream.VLLM: {name: "vllm", ask: askVLLM, say: completionWriter{}.say, err: func(status int, text string) string {
-			return fmt.Sprintf(`{"error":{"message":%q,"type":"BadRequestError","param":null,"code":%d}}`, text, status)
+		upstream.VLLM: {name: "vllm", ask: askVLLM, say: completionWriter{}.say, err: func(status int, text string) (int, string) {
+			return status, fmt.Sprintf(`{"error":{"message":%q,"type":"BadRequestError","param":null,"code":%d}}`, text, status)
 		}},
-		upstream.Azure: {name: "azure", ask: askAzure, say: completionWriter{azure: true}.say, err: func(status int, text string) string {
-			return fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":null,"code":"%d"}}`, text, status)
+		upstream.Azure: {name: "azure", ask: askAzure, say: completionWriter{azure: true}.say, err: func(status int, text string) (int, string) {
+			return status, fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":null,"code":"%d"}}`, text, status)
 		}},
 	}
 }
@@ -230,6 +240,8 @@ type anthropicBlock struct {
 	ToolUseID    string  `json:"tool_use_id"`
 	IsError      bool    `json:"is_error"`
 	CacheControl object  `json:"cache_control"`
+	Citations    []any   `json:"citations"`
+	Caller       object  `json:"caller"`
 	Source       struct {
 		Type string `json:"type"`
 		Kind string `json:"media_type"`
@@ -312,7 +324,7 @@ func askAnthropic(r *http.Request, body []byte) (q vendorQuestion, err error) {
 			return q, err
 		}
 	}
-	q.stream = a.Stream
+	q.stream, q.most = a.Stream, a.MaxTokens
 	system, err := partsOf(a.System, anthropicText)
 	if err != nil {
 		return q, err
@@ -529,7 +541,7 @@ func askGemini(r *http.Request, body []byte) (q vendorQuestion, err error) {
 	); err != nil {
 		return q, err
 	}
-	q.schema = a.Config.Schema != nil
+	q.schema, q.most = a.Config.Schema != nil, a.Config.MaxOutputTokens
 	for _, tool := range a.Tools {
 		for _, f := range tool.Functions {
 			q.tools = append(q.tools, f.Name)
@@ -675,6 +687,7 @@ func askOllama(r *http.Request, body []byte) (q vendorQuestion, err error) {
 	); err != nil {
 		return q, err
 	}
+	q.most = a.Config.NumPredict
 	q.stream, q.schema = a.Stream == nil || *a.Stream, len(a.Format) > 0 && a.Format[0] == '{'
 	for _, m := range a.Messages {
 		if m.Role == "tool" {
@@ -840,6 +853,7 @@ func askCompletion(body []byte) (q vendorQuestion, err error) {
 	); err != nil {
 		return q, err
 	}
+	q.most = max(a.MaxTokens, a.MaxCompletion)
 	q.stream, q.schema = a.Stream, a.ResponseFormat["type"] == "json_schema"
 	for _, m := range a.Messages {
 		parts, err := partsOf(m.Content, func(s string) completionPart { return completionPart{Type: "text", Text: s} })
