@@ -159,7 +159,7 @@ func refusedBusy(ctx context.Context) *reply.Refusal {
 // reserve reserves the most that the answer may use, and locks a turn's session. While another gateway has the
 // session, it waits until ctx ends.
 func (x *exchange) reserve(ctx context.Context, q *openai.Request) *reply.Refusal {
-	g, key := x.g, x.who.key
+	key := x.who.key
 	if !key.pool.Has(q.Model) || !key.mayUse(q.Model) {
 		return refusedModel(q.Model)
 	}
@@ -169,6 +169,12 @@ func (x *exchange) reserve(ctx context.Context, q *openai.Request) *reply.Refusa
 	if refused != nil {
 		return refused
 	}
+	return x.take(ctx, r, now)
+}
+
+// take makes a reservation, and locks a turn's session.
+func (x *exchange) take(ctx context.Context, r *store.Reservation, now time.Time) *reply.Refusal {
+	g, key := x.g, x.who.key
 	err := x.claim.Begin(ctx, r)
 	var reached *store.LimitError
 	away := err != nil && !errors.As(err, &reached) && !errors.Is(err, store.ErrBusy)
@@ -204,21 +210,26 @@ func refusedModel(name string) *reply.Refusal {
 
 // reservation returns the most that the answer may use; nil without limits.
 func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusal) {
-	g, r, key := x.g, x.request, x.who.key
-	limits := key.limitsOf(r.Model)
+	r, limits := x.request, x.who.key.limitsOf(x.request.Model)
+	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) && r.Endpoint != openai.Tokens {
+		x.bound()
+		if r.HasHiddenContext() {
+			r.PromptTokens += x.g.cfg.ContextTokens
+		}
+	}
+	return x.reservationOf(openai.Usage{Prompt: r.PromptTokens, Completion: r.MaxCompletion()}, now)
+}
+
+// reservationOf returns the reservation of a usage; nil without limits.
+func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservation, *reply.Refusal) {
+	key := x.who.key
+	limits := key.limitsOf(x.request.Model)
 	if len(limits) == 0 {
 		return nil, nil
 	}
 	cost := store.Cost{Requests: 1}
-	if r.Endpoint != openai.Tokens {
-		if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) {
-			x.bound()
-			if r.HasHiddenContext() {
-				r.PromptTokens += g.cfg.ContextTokens
-			}
-		}
-		completion := r.MaxCompletion()
-		cost.Tokens, cost.Money = int64(r.PromptTokens+completion), key.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})
+	if x.request.Endpoint != openai.Tokens { // counting uses none
+		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model).Of(u)
 	}
 	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
 		cost.Parallel = 1
@@ -373,7 +384,7 @@ func (x *exchange) account() {
 	g, e := x.g, &x.entry
 	u, price := x.usage()
 	e.Cached = x.err == nil && x.how != cache.Made
-	e.Prompt, e.Completion, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Estimated
+	e.Prompt, e.Completion, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), int64(u.Units), u.Estimated
 	cost := store.Cost{Requests: 1}
 	if !e.Cached {
 		e.Money = price.Of(u)

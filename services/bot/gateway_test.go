@@ -228,7 +228,7 @@ func TestRefusals(t *testing.T) {
 		"other model":   {"/v1/chat/completions", `{"model":"gpt","messages":[{}]}`, 404, "model_not_found"},
 		"no messages":   {"/v1/chat/completions", `{"model":"dyno-1"}`, 400, `"param":"messages"`},
 		"its own fault": {"/v1/chat/completions", `{"model":"dyno-1","messages":[{}],"max_tokens":99999999}`, 400, "must be 32768 at most"},
-		"elsewhere":     {"/v1/embeddings", `{}`, 404, "nothing is served"},
+		"elsewhere":     {"/v1/fine_tuning/jobs", `{}`, 404, "nothing is served"},
 	} {
 		status, text, _ := b.ask(c.path, "", c.body)
 		var e struct {

@@ -82,7 +82,9 @@ func (g *Gateway) routes() http.Handler {
 			func(w http.ResponseWriter, r *http.Request) (status int) {
 				defer func() {
 					if p := recover(); p != nil {
-						g.panicked(p, route)
+						if p != http.ErrAbortHandler { //nolint:errorlint // a panic's value
+							g.panicked(p, route)
+						}
 						status = middleware.Panicked
 					}
 				}()
@@ -116,6 +118,9 @@ func (g *Gateway) routes() http.Handler {
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Responses) })
 	handle("POST /v1/messages", "messages", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Messages) })
 	handle("POST /v1/messages/count_tokens", "count_tokens", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Tokens) })
+	for _, o := range openai.Operations {
+		handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o) })
+	}
 	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
 		return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
@@ -131,7 +136,7 @@ func (g *Gateway) routes() http.Handler {
 func atVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-		case "chat", "responses", "messages", "models":
+		case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio":
 			u, with := *r.URL, *r
 			u.Path, u.RawPath = "/v1"+u.Path, ""
 			with.URL = &u

@@ -75,7 +75,11 @@ func New(upstreams, plugins []string) *Stats {
 
 // begin sets counters to 0: a rate needs a first value.
 func (s *Stats) begin(upstreams, plugins []string) {
-	for _, endpoint := range []string{"bot", openai.Chat.String(), openai.Responses.String(), openai.Messages.String(), openai.Tokens.String()} {
+	endpoints := []string{"bot", openai.Chat.String(), openai.Responses.String(), openai.Messages.String(), openai.Tokens.String()}
+	for _, o := range openai.Operations {
+		endpoints = append(endpoints, o.Name)
+	}
+	for _, endpoint := range endpoints {
 		s.first.WithLabelValues(endpoint)
 		for _, o := range []string{"ok", "aborted", "drained", "failed", "refused"} {
 			s.outcomes.WithLabelValues(endpoint, o)

@@ -15,6 +15,8 @@ type Usage struct {
 	// Parts of these, which may have prices of their own: 0 if the upstream does not report them.
 	Cached, CacheWrite, PromptAudio, PromptImage int
 	Reasoning, CompletionAudio, CompletionImage  int
+	// Units is what an Operation uses apart from tokens: images, seconds, characters or documents.
+	Units int
 	// Estimated says that it was estimated here, because the upstream did not report it.
 	Estimated bool
 }

@@ -1,6 +1,10 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+	"iter"
+	"strconv"
+)
 
 // usageOf parses a usage, in the forms of OpenAI's endpoints and of several servers. It returns nil for an empty or
 // impossible one: an answer must not fail for it.
@@ -115,24 +119,35 @@ func (w *walker) kinds(of func(name string) *int) bool {
 
 // LastUsage finds an answer's usage in its last bytes, which may be all that is left of it; nil if there is none.
 func LastUsage(e Endpoint, end []byte) *Usage {
-	name, parse := []byte(`"usage"`), usageOf
+	parse := usageOf
 	if e == Messages {
 		parse = messageUsage
 	}
-	for {
-		at := bytes.LastIndex(end, name)
-		if at < 0 {
-			return nil
+	for value := range valuesOf(end, "usage") {
+		if u := parse(value); u != nil {
+			return u
 		}
-		w := scanner{b: end, at: at + len(name)}
-		if w.next(':') {
-			w.blanks()
-			if begin := w.at; w.skip() {
-				if u := parse(end[begin:w.at]); u != nil {
-					return u
+	}
+	return nil
+}
+
+// valuesOf yields the values of an answer's members of one name, the last one first. The answer may be cut anywhere.
+func valuesOf(part []byte, name string) iter.Seq[[]byte] {
+	quoted := []byte(strconv.Quote(name))
+	return func(yield func([]byte) bool) {
+		for end := part; ; {
+			at := bytes.LastIndex(end, quoted)
+			if at < 0 {
+				return
+			}
+			w := scanner{b: part, at: at + len(quoted)}
+			if w.next(':') {
+				w.blanks()
+				if begin := w.at; w.skip() && !yield(part[begin:w.at]) {
+					return
 				}
 			}
+			end = end[:at]
 		}
-		end = end[:at]
 	}
 }

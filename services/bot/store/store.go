@@ -58,8 +58,11 @@ type Entry struct {
 	// Prompt and Completion are tokens. Estimated says that the upstream did not report them.
 	Prompt, Completion int64
 	Estimated          bool
-	Money              int64 // billionths
-	Attempts           int64
+	// Units is what some endpoints use apart from tokens, in their Unit: images, seconds, characters or documents.
+	Unit     string // "" is none
+	Units    int64
+	Money    int64 // billionths
+	Attempts int64
 	// Queue is the request's wait in this gateway, FirstByte the time to the answer's first byte, Took the total.
 	Queue, FirstByte, Took time.Duration
 }

@@ -189,7 +189,7 @@ func TestStrangeText(t *testing.T) {
 }
 
 func entry(id string, at time.Time) *store.Entry {
-	return &store.Entry{ID: id, At: at, Key: "k", User: "u", Session: "s", Endpoint: "chat", Model: "m", Upstream: "up", Outcome: "ok", Stream: true, Cached: true,
+	return &store.Entry{ID: id, At: at, Key: "k", User: "u", Session: "s", Endpoint: "chat", Model: "m", Upstream: "up", Outcome: "ok", Unit: "images", Units: 2, Stream: true, Cached: true,
 		Prompt: 10, Completion: 5, Estimated: true, Money: 1 << 55, Attempts: 2, Queue: 3 * time.Microsecond, FirstByte: 4 * time.Millisecond, Took: 5 * time.Second}
 }
 

@@ -25,8 +25,8 @@ import (
 	"dyno/services/bot/outward"
 )
 
-// Price is the price of tokens, in billionths of the currency: 150 is 0.15 per million tokens. At 1 per token, the
-// most tokens of a request do not overflow it.
+// Price is the price of tokens and of other units, in billionths of the currency: 150 is 0.15 per million tokens. At 1
+// per token, the most tokens of a request do not overflow it.
 type Price struct {
 	Prompt          int64  `yaml:"prompt" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
 	Cached          *int64 `yaml:"cached" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
@@ -37,6 +37,8 @@ type Price struct {
 	Reasoning       *int64 `yaml:"reasoning" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
 	CompletionAudio *int64 `yaml:"completion_audio" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
 	CompletionImage *int64 `yaml:"completion_image" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
+	Unit            int64  `yaml:"unit" range:"0..5000000000" doc:"the price of an image that was made, a second that was transcribed, a character that was spoken or a document that was ranked, in billionths"`
+	Request         int64  `yaml:"request" range:"0..5000000000" doc:"the price of an answer, whatever it has, in billionths"`
 }
 
 // A kind is a number of tokens of one side with its own price; nil takes the side's price.
@@ -64,12 +66,12 @@ func (p Price) Of(u openai.Usage) int64 {
 		return money + int64(tokens)*price
 	}
 	prompt, completion := p.kinds(u)
-	return side(u.Prompt, p.Prompt, prompt) + side(u.Completion, p.Completion, completion)
+	return side(u.Prompt, p.Prompt, prompt) + side(u.Completion, p.Completion, completion) + int64(u.Units)*p.Unit + p.Request
 }
 
 // highest has the highest price of any kind of token on each side.
 func (p Price) highest() Price {
-	most := Price{Prompt: p.Prompt, Completion: p.Completion}
+	most := Price{Prompt: p.Prompt, Completion: p.Completion, Unit: p.Unit, Request: p.Request}
 	prompt, completion := p.kinds(openai.Usage{})
 	for _, k := range prompt {
 		if k.price != nil {
@@ -84,7 +86,7 @@ func (p Price) highest() Price {
 	return most
 }
 
-// Free reports whether no token costs anything.
+// Free reports whether nothing costs anything.
 func (p Price) Free() bool { return p.highest() == Price{} }
 
 // A Server says how a server of models is reached.
@@ -107,7 +109,7 @@ type Terms struct {
 	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
 	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls of one model under way"`
 	MaxTokens     int               `yaml:"max_tokens" range:"0..134217728" otherwise:"unknown" doc:"the most tokens that an answer of it can have: with limits of tokens or money, a request without a bound reserves as many, and is not changed"`
-	Price         Price             `yaml:"price" doc:"prices of tokens"`
+	Price         Price             `yaml:"price" doc:"prices of tokens and of other units"`
 	Requests      int64             `yaml:"requests_per_minute" range:"0..1000000000" otherwise:"without a bound" doc:"requests of a minute that one gateway sends it at most; further ones go to others, or get 429"`
 	Tokens        int64             `yaml:"tokens_per_minute" range:"0..1000000000000" otherwise:"without a bound" doc:"the same of tokens, of questions and answers"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field for the bound on the tokens of an answer that the gateway adds, where there are limits and the client sets none. If it is set here, the server obeys no other: with limits it gets this one in addition to the client's"`

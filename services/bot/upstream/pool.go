@@ -285,7 +285,7 @@ func (p *Pool) most(model string, of func(Price) Price) (most Price) {
 	for _, name := range append([]string{model}, p.fallbacks(model, "")...) {
 		for _, t := range p.of(name) {
 			price := of(t.Price)
-			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
+			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion), Unit: max(most.Unit, price.Unit), Request: max(most.Request, price.Request)}
 		}
 	}
 	return most
@@ -425,6 +425,8 @@ type Answer struct {
 	Header http.Header
 	// Stream is a streamed answer, which must be closed; nil for a whole one.
 	Stream *Stream
+	// Passed is an answer of Forward, which must be closed; nil for others.
+	Passed *Passed
 }
 
 // pauses between tries of the same upstream: from the first to twice that, doubled each
@@ -441,11 +443,16 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 // AskStream is Ask with alive, if not nil. While an upstream works on a stream without an event, it is called from
 // time to time. The caller is the goroutine that asks or reads the stream.
 func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, alive func()) (*Answer, error) {
+	return p.askFor(ctx, &want{request: r, of: of, alive: alive, lastSign: time.Now()})
+}
+
+// askFor asks deployments of the request's model, and then those of its fallbacks.
+func (p *Pool) askFor(ctx context.Context, w *want) (*Answer, error) {
+	r, of := w.request, w.of
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
-	w := &want{request: r, model: r.Model, of: of, alive: alive, lastSign: time.Now(), retries: p.budget}
-	if of != nil {
+	if w.model, w.retries = r.Model, p.budget; of != nil {
 		w.retries = of.retries
 	}
 	w.retries.request()
@@ -476,7 +483,17 @@ func answered(a *Answer, failure *Error) (*Answer, error) {
 // askModel asks deployments of one model. last is the failure of the models before; nil is none.
 func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Error) {
 	all, maker, before := p.of(w.model), p.maker(w.request), 0
-	if w.request.Endpoint == openai.Tokens {
+	ask := p.ask
+	switch {
+	case w.passing != nil:
+		all, ask = passing(all), p.forward
+		if len(all) == 0 && last == nil {
+			last = &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("no upstream of the model %q has this endpoint", w.model)}
+		}
+		if len(all) == 0 {
+			return nil, last
+		}
+	case w.request.Endpoint == openai.Tokens:
 		all = p.counting(w.model)
 	}
 	if last != nil {
@@ -505,7 +522,7 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 			return nil, none.after(last)
 		}
 		t := s.target
-		a, err := p.ask(ctx, s, failed[t], w)
+		a, err := ask(ctx, s, failed[t], w)
 		if err == nil {
 			a.Model, a.Attempts = w.model, before+attempt
 			return a, nil
@@ -567,7 +584,8 @@ func forget(tried map[*target]bool) {
 // A want is a request, for all its attempts.
 type want struct {
 	request   *openai.Request
-	model     string // that is asked for now: the request's, or one in its place
+	passing   *Passing // of a request that passes as it is; otherwise nil
+	model     string   // that is asked for now: the request's, or one in its place
 	retries   *retryBudget
 	of        *Tenant
 	alive     func()             // may be nil
@@ -684,19 +702,8 @@ func isLate(cause error) bool {
 // ask asks one upstream. again says that the request has failed there before.
 func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
 	t, r, began := s.target, w.request, time.Now()
-	c := &call{pool: p, slot: s, again: again, request: r, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
-	within, span := trace.StartCall(ctx, "upstream")
-	c.span = span
-	c.span.Text("upstream.name", t.Name)
-	c.span.Text("gen_ai.request.model", t.own(w.model))
-	c.ctx, c.cancel = context.WithCancelCause(within)
-	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
-	defer func() {
-		if failure != nil {
-			failure.Upstream, failure.Sent = t.Name, c.sent.Load()
-			c.end(ctx, failure)
-		}
-	}()
+	c := p.newCall(ctx, s, again, w)
+	defer func() { c.endFailed(ctx, failure) }()
 	q, failure := t.question(w, c.options)
 	if failure != nil {
 		return nil, failure
@@ -709,13 +716,8 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		question = bytes.NewReader(asked)
 		return io.NopCloser(question), nil
 	}
-	traced := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
-		if i.Err == nil {
-			c.sent.Store(true)
-		}
-	}})
 	first, _ := body()
-	req, err := http.NewRequestWithContext(traced, http.MethodPost, "", first)
+	req, err := http.NewRequestWithContext(c.traced(), http.MethodPost, "", first)
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
@@ -738,18 +740,9 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if err != nil {
 		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
 	}
-	c.body = resp.Body
-	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
-	text, err := contentcoding.NewReader(resp.Body, coding, maxDecoded)
-	if err != nil {
-		return nil, c.coded(resp.StatusCode, err)
-	}
-	if text != io.Reader(resp.Body) {
-		text, resp.ContentLength = decoded{text}, -1
-	}
-	c.span.Number("http.response.status_code", int64(resp.StatusCode))
-	if resp.StatusCode != http.StatusOK {
-		return nil, c.status(resp, text)
+	text, failure := c.receive(resp)
+	if failure != nil {
+		return nil, failure
 	}
 	if !r.Stream {
 		var holder *budget.Tenant
@@ -784,6 +777,54 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		c.good()
 	}
 	return &Answer{Upstream: t.Name, Price: t.Price, Header: passed, Dropped: q.dropped, Stream: stream}, nil
+}
+
+// newCall begins a call of a slot.
+func (p *Pool) newCall(ctx context.Context, s slot, again bool, w *want) *call {
+	t := s.target
+	c := &call{pool: p, slot: s, again: again, request: w.request, question: &question{}, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
+	within, span := trace.StartCall(ctx, "upstream")
+	c.span = span
+	c.span.Text("upstream.name", t.Name)
+	c.span.Text("gen_ai.request.model", t.own(w.model))
+	c.ctx, c.cancel = context.WithCancelCause(within)
+	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
+	return c
+}
+
+// endFailed ends a call that has failed; a nil failure is none.
+func (c *call) endFailed(outer context.Context, failure *Error) {
+	if failure != nil {
+		failure.Upstream, failure.Sent = c.target.Name, c.sent.Load()
+		c.end(outer, failure)
+	}
+}
+
+// traced returns a context for the request, which notes that the whole request was sent.
+func (c *call) traced() context.Context {
+	return httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
+		if i.Err == nil {
+			c.sent.Store(true)
+		}
+	}})
+}
+
+// receive returns the decoded body of an answer, or the failure that its status says.
+func (c *call) receive(resp *http.Response) (io.Reader, *Error) {
+	c.body = resp.Body
+	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
+	text, err := contentcoding.NewReader(resp.Body, coding, maxDecoded)
+	if err != nil {
+		return nil, c.coded(resp.StatusCode, err)
+	}
+	if text != io.Reader(resp.Body) {
+		text, resp.ContentLength = decoded{text}, -1
+	}
+	c.span.Number("http.response.status_code", int64(resp.StatusCode))
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.status(resp, text)
+	}
+	return text, nil
 }
 
 // maxDecoded bounds one decoded answer. Answers and events have bounds of their own.
@@ -902,6 +943,11 @@ func (p *Pool) brief(text string) string {
 // Crowded returns the error for an answer of a number of tokens, for which there is no room.
 func Crowded(tokens int) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: budget.ErrFull, fatal: true}
+}
+
+// tooLarge returns the error for an answer of more bytes than are permitted.
+func tooLarge(most int64) *Error {
+	return &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), fatal: true}
 }
 
 // Texts for clients about failed calls.
@@ -1071,7 +1117,9 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 		return nil, failed(err)
 	}
 	if int64(len(body)) > most { // as would that of another upstream
-		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(body), Usage: c.usageBehind(from, body), fatal: true}
+		e := tooLarge(most)
+		e.Completion, e.Usage = c.tokens(body), c.usageBehind(from, body)
+		return nil, e
 	}
 	if c.client != nil {
 		if body, err = c.translateWhole(body); err != nil {

@@ -34,6 +34,7 @@ type vendor struct {
 	key    string            // the header field of the key; "" is Authorization, as a bearer token
 	header map[string]string // that each request needs
 	native []openai.Endpoint // whose requests and answers pass as they are
+	passes bool              // it has OpenAI's other endpoints, or some of them
 	lines  bool              // streams are lines of JSON
 	badKey string            // what the body of an error has if the key is not valid, whatever its status; "" is nothing
 	form   func(s Server, d Deployment) dialect.Server
@@ -41,18 +42,18 @@ type vendor struct {
 
 var vendors = map[Dialect]vendor{
 	OpenAI: {
-		url: "https://api.openai.com/v1", native: []openai.Endpoint{openai.Chat, openai.Responses},
+		url: "https://api.openai.com/v1", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.OpenAI}) },
 	},
 	Azure: {
-		key: "Api-Key", native: []openai.Endpoint{openai.Chat, openai.Responses},
+		key: "Api-Key", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(s Server, _ Deployment) dialect.Server {
 			return chat.New(chat.Options{Variant: chat.Azure, APIVersion: s.Query[apiVersion]})
 		},
 	},
 	VLLM: {
-		native: []openai.Endpoint{openai.Chat},
-		form:   func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.VLLM}) },
+		passes: true, native: []openai.Endpoint{openai.Chat},
+		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.VLLM}) },
 	},
 	Anthropic: {
 		url: "https://api.anthropic.com/v1", key: "X-Api-Key", header: map[string]string{"Anthropic-Version": "2023-06-01"}, native: []openai.Endpoint{openai.Messages, openai.Tokens},

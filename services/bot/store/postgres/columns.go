@@ -41,13 +41,15 @@ type entryColumns struct {
 	team, owner                                             []string
 	stream, cached, estimated                               []bool
 	prompt, completion, money, attempts, queue, first, took []int64
+	unit                                                    []string
+	units                                                   []int64
 }
 
 func (c *entryColumns) add(e *store.Entry) {
 	for _, f := range []struct {
 		to   *[]string
 		text string
-	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}, {&c.team, e.Team}, {&c.owner, e.Owner}} {
+	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}, {&c.team, e.Team}, {&c.owner, e.Owner}, {&c.unit, e.Unit}} {
 		*f.to = append(*f.to, clean(f.text))
 	}
 	c.at = append(c.at, e.At)
@@ -56,7 +58,7 @@ func (c *entryColumns) add(e *store.Entry) {
 		to *[]int64
 		n  int64
 	}{{&c.prompt, e.Prompt}, {&c.completion, e.Completion}, {&c.money, e.Money}, {&c.attempts, e.Attempts},
-		{&c.queue, e.Queue.Microseconds()}, {&c.first, e.FirstByte.Microseconds()}, {&c.took, e.Took.Microseconds()}} {
+		{&c.queue, e.Queue.Microseconds()}, {&c.first, e.FirstByte.Microseconds()}, {&c.took, e.Took.Microseconds()}, {&c.units, e.Units}} {
 		*f.to = append(*f.to, f.n)
 	}
 }

@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// A Meter finds the usage of an answer that passes by. It keeps the first and the last bytes: one of them has it.
+type Meter struct {
+	head, tail []byte
+	bytes      int
+	events     int  // of a stream
+	last       byte // of the answer so far
+}
+
+// metered bounds the bytes that a Meter keeps of each end.
+const metered = 16 << 10
+
+// Write implements io.Writer.
+func (m *Meter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	m.bytes += len(p)
+	if m.events += bytes.Count(p, []byte("\n\n")); m.last == '\n' && p[0] == '\n' {
+		m.events++
+	}
+	m.last = p[len(p)-1]
+	m.head = append(m.head, p[:min(len(p), metered-len(m.head))]...)
+	m.tail = append(m.tail, p[max(0, len(p)-metered):]...)
+	m.tail = append(m.tail[:0], m.tail[max(0, len(m.tail)-metered):]...)
+	return len(p), nil
+}
+
+// find returns whether read accepts a member of that name, which it tries from the last one on.
+func (m *Meter) find(name string, read func(value []byte) bool) bool {
+	for _, part := range [][]byte{m.tail, m.head} {
+		for value := range valuesOf(part, name) {
+			if read(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Usage returns what the answer to q has used: what it says itself, and else an estimate. A stream without a usage counts
+// a token for each event.
+func (m *Meter) Usage(q *Call) Usage {
+	u, o := q.Estimate, q.Operation
+	u.Completion, u.Estimated = 0, true
+	if o.Answers && o.Unit == NoUnit {
+		if u.Completion = EstimateTokens(m.bytes); q.Stream {
+			u.Completion = m.events
+		}
+		u.Completion = min(u.Completion, q.Estimate.Completion)
+	}
+	told := func(v Usage) bool {
+		v.Units = u.Units
+		u = v
+		return true
+	}
+	n := 0
+	if !m.find("usage", func(value []byte) bool {
+		v := usageOf(value)
+		return v != nil && told(*v)
+	}) && !o.Answers && m.find("total_tokens", func(value []byte) bool { return amount(value, &n) }) {
+		told(Usage{Prompt: n})
+	}
+	if o.Unit == Documents {
+		m.find("search_units", func(value []byte) bool { return amount(value, &u.Units) })
+	}
+	return u
+}
+
+// amount reads a number that is not negative, and rounds it up.
+func amount(value []byte, to *int) bool {
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || !(f >= 0 && f <= maxCount) {
+		return false
+	}
+	*to = int(math.Ceil(f))
+	return true
+}

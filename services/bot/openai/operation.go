@@ -1,0 +1,122 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"unicode/utf8"
+
+	"dyno/internal/strict"
+)
+
+// A Unit is what an operation uses apart from tokens.
+type Unit string
+
+// The units. Documents are those that were ranked, or search units if the upstream says how many.
+const (
+	NoUnit     Unit = ""
+	Images     Unit = "images"
+	Characters Unit = "characters"
+	Documents  Unit = "documents"
+)
+
+// An Operation is one of OpenAI's endpoints whose requests and answers pass as they are, apart from the model's name.
+type Operation struct {
+	Name string // in the ledger and in metrics
+	Path string // below a base URL that ends in /v1
+	Unit Unit
+	// Answers says that the model writes text or draws: the answer has tokens.
+	Answers bool
+}
+
+// Operations are all of them. Their method is POST, and their body one JSON object.
+var Operations = []*Operation{
+	{Name: "completions", Path: "/completions", Answers: true},
+	{Name: "embeddings", Path: "/embeddings"},
+	{Name: "moderations", Path: "/moderations"},
+	{Name: "rerank", Path: "/rerank", Unit: Documents},
+	{Name: "images", Path: "/images/generations", Unit: Images, Answers: true},
+	{Name: "speech", Path: "/audio/speech", Unit: Characters},
+}
+
+// A Call is a request of an operation.
+type Call struct {
+	Operation *Operation
+	Model     string
+	Stream    bool
+	// Estimate is what it may use. Without tokens of an answer that has some, their number is unknown.
+	Estimate Usage
+
+	codec  Codec
+	fields map[string]json.RawMessage
+}
+
+// Bounds and defaults of calls.
+const (
+	completionTokens = 16 // of a text of /v1/completions whose request has no bound
+	maxImages        = 128
+)
+
+// ParseCall reads the body of a call. The error is a *RequestError.
+func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
+	var fault *strict.Error
+	if err := strict.Check(body, callMembers); errors.As(err, &fault) {
+		return nil, &RequestError{"body", fault.Error()}
+	}
+	var v struct {
+		Model     string            `json:"model"`
+		Stream    bool              `json:"stream"`
+		N         int               `json:"n"`
+		BestOf    int               `json:"best_of"`
+		MaxTokens *int              `json:"max_tokens"`
+		Documents []json.RawMessage `json:"documents"`
+	}
+	q := &Call{Operation: o, codec: c}
+	if err := errors.Join(c.JSON.Unmarshal(body, &q.fields), c.JSON.Unmarshal(body, &v)); err != nil {
+		return nil, &RequestError{"body", "want a call of " + o.Path + ": " + err.Error()}
+	}
+	q.Model, q.Stream = v.Model, v.Stream
+	most, several := completionTokens, max(v.N, v.BestOf, 1)
+	if v.MaxTokens != nil {
+		most = *v.MaxTokens
+	}
+	switch {
+	case v.Model == "" || len(v.Model) > maxModel:
+		return nil, &RequestError{"model", fmt.Sprintf("must have 1 to %d bytes", maxModel)}
+	case v.N < 0 || v.BestOf < 0 || several > maxImages:
+		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxImages)}
+	case most < 0 || most > maxTokens:
+		return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 0 to %d", maxTokens)}
+	}
+	u := &q.Estimate
+	for _, name := range []string{"prompt", "input", "query", "documents"} {
+		u.Prompt += estimateTokens(q.fields[name])
+	}
+	switch o.Unit {
+	case Images:
+		u.Units = max(v.N, 1)
+	case Characters:
+		*u = Usage{Units: utf8.RuneCountInString(c.textOf(q.fields["input"]))}
+	case Documents:
+		u.Units = max(len(v.Documents), 1)
+	case NoUnit:
+		var prompts []json.RawMessage
+		if o.Answers {
+			if c.JSON.Unmarshal(q.fields["prompt"], &prompts) != nil || len(prompts) > 0 && prompts[0][0]-'0' < 10 {
+				prompts = nil // one prompt, as a text or as its tokens
+			}
+			u.Completion = min(most*several*max(len(prompts), 1), maxTokens)
+		}
+	}
+	return q, nil
+}
+
+var callMembers = strict.Names("model", "stream", "n", "best_of", "max_tokens", "prompt", "input", "query", "documents")
+
+// Body returns the body with an upstream's name of the model.
+func (q *Call) Body(model string) []byte {
+	fields := maps.Clone(q.fields)
+	fields["model"] = q.codec.appendString(nil, model)
+	return q.codec.encode(fields)
+}

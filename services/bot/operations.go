@@ -1,0 +1,186 @@
+package bot
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"dyno/services/bot/answer"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/reply"
+	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
+)
+
+// An operationCall is an exchange of an operation: its request and answer pass as they are.
+type operationCall struct {
+	exchange
+	operation *openai.Operation
+	call      *openai.Call
+	meter     openai.Meter
+	whole     []byte // an answer that is masked
+}
+
+// operate serves an operation.
+func (g *Gateway) operate(w http.ResponseWriter, r *http.Request, o *openai.Operation) *reply.Refusal {
+	c := &operationCall{exchange: g.begin(w, r, o.Name), operation: o}
+	defer c.close()
+	return c.stages(c.authenticate, c.limit, c.read, c.admit, c.gather, c.upstream, c.deliver, c.record)
+}
+
+// read reads the request.
+func (c *operationCall) read() *reply.Refusal {
+	g := c.g
+	body, masked := g.in.JSON(c.body.B)
+	g.stats.Masked("in", masked)
+	var err error
+	if c.call, err = g.parts.Codec.ParseCall(c.operation, body); err != nil {
+		return badField(err)
+	}
+	if c.call.Stream && g.out != nil {
+		return &reply.Refusal{Status: http.StatusBadRequest, Param: "stream", Text: "stream: this gateway masks secrets in answers (mask_out), which it can do in whole answers of this endpoint only"}
+	}
+	return nil
+}
+
+// badField refuses a request for a field.
+func badField(err error) *reply.Refusal {
+	r := reply.Refuse(http.StatusBadRequest, "", "%v", err)
+	var fault *openai.RequestError
+	if errors.As(err, &fault) {
+		r.Param = fault.Field
+	}
+	return r
+}
+
+// admit waits for a place.
+func (c *operationCall) admit() *reply.Refusal { return c.exchange.admit(c.r.Context()) }
+
+// gather reserves what the answer may use.
+func (c *operationCall) gather() *reply.Refusal {
+	g, key, q, now := c.g, c.who.key, c.call, time.Now()
+	if !key.pool.Has(q.Model) || !key.mayUse(q.Model) {
+		return refusedModel(q.Model)
+	}
+	c.claim = g.claims.New()
+	c.request = &openai.Request{Model: q.Model, Stream: q.Stream, Choices: 1, PromptTokens: q.Estimate.Prompt, MaxTokens: q.Estimate.Completion}
+	e := &c.entry
+	e.Model, e.Stream, e.At, e.Unit = q.Model, q.Stream, now, string(c.operation.Unit)
+	most := q.Estimate
+	if c.operation.Answers && most.Completion == 0 { // the request does not tell
+		most.Completion = g.cfg.ReplyTokens * max(most.Units, 1)
+	}
+	r, refused := c.reservationOf(most, now)
+	if refused != nil {
+		return refused
+	}
+	if refused := c.take(c.r.Context(), r, now); refused != nil {
+		return refused
+	}
+	c.ctx = answer.New(c.r.Context(), g.answering, g.drainTime(g.cfg.ModelDisconnect))
+	return nil
+}
+
+// upstream passes the request on, and waits for the first byte of the answer.
+func (c *operationCall) upstream() *reply.Refusal {
+	began := time.Now()
+	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Body: c.call.Body}
+	if c.r.URL.RawQuery != "" {
+		f.Path += "?" + c.r.URL.RawQuery
+	}
+	if c.answer, c.err = c.who.key.pool.Forward(c.ctx, f, c.who.key.tenant); c.err == nil {
+		c.g.stats.Asked(c.answer, began)
+	}
+	c.asked, c.first = time.Since(began), time.Since(c.began)
+	return nil
+}
+
+// passedHeader are the fields of an upstream's header that clients get.
+var passedHeader = []string{"Content-Type", "Content-Disposition"}
+
+// deliver passes the answer on as it comes. An answer that is masked is read first.
+func (c *operationCall) deliver() *reply.Refusal {
+	if c.err != nil {
+		return nil
+	}
+	passed := c.answer.Passed
+	defer func() { passed.Close(c.meter.Usage(c.call).Total()) }()
+	kind := passed.Header.Get("Content-Type")
+	whole := strings.HasPrefix(kind, "application/json")
+	if c.g.out != nil && whole {
+		var body []byte
+		if body, c.err = passed.ReadWhole(c.g.cfg.Upstream.MaxAnswerBytes, &c.held, &c.meter); c.err == nil {
+			var masked int
+			c.whole, masked = c.g.out.JSON(body)
+			c.g.stats.Masked("out", masked)
+		}
+		return nil
+	}
+	c.out = reply.New(c.w, c.g.cfg.WriteTimeout)
+	if strings.HasPrefix(kind, "text/event-stream") {
+		c.out.Head()
+	}
+	for _, name := range passedHeader {
+		if value := passed.Header.Get(name); value != "" {
+			c.w.Header().Set(name, value)
+		}
+	}
+	c.setSource()
+	c.body.free()
+	c.g.stats.Streams.Add(1)
+	defer c.g.stats.Streams.Add(-1)
+	buffer := c.g.parts.Buffers.Get(reply.WritePiece / 2)
+	defer c.g.parts.Buffers.Put(buffer)
+	piece := buffer.B[:cap(buffer.B)]
+	for {
+		n, err := passed.Read(piece)
+		_, _ = c.meter.Write(piece[:n]) // cannot fail
+		if n > 0 {
+			c.out.Write(piece[:n], whole) // a stream of events or sounds must not wait
+		}
+		if c.out.Gone {
+			c.ctx.Leave()
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				c.err = err
+			}
+			return nil
+		}
+	}
+}
+
+// record accounts for the answer, and ends it.
+func (c *operationCall) record() *reply.Refusal {
+	c.meterUsage()
+	c.account()
+	c.claim.End(store.Unknown)
+	switch {
+	case c.err != nil && (c.out == nil || !c.out.Started):
+		return c.g.refusalOf(c.err)
+	case c.err != nil && c.call.Stream:
+		c.out.Write(openai.AppendFailure(nil, openai.Chat, statusOf(c.err), c.g.faultOf(c.err), nil, 0), false)
+	case c.err != nil:
+		panic(http.ErrAbortHandler) // without the end, the client sees that a part is missing
+	case c.out == nil:
+		c.setSource()
+		reply.Body(c.w, c.g.cfg.WriteTimeout, http.StatusOK, c.whole)
+		c.overhead(0)
+		return nil
+	}
+	c.out.End() // net/http sends what is not flushed yet
+	return nil
+}
+
+// meterUsage sets the usage, also that of an answer that was cut, or that the upstream still makes.
+func (c *operationCall) meterUsage() {
+	u, failed := c.meter.Usage(c.call), (*upstream.Error)(nil)
+	switch {
+	case c.err == nil:
+		c.answer.Usage = u
+	case errors.As(c.err, &failed) && (failed.Late || failed.Sent && c.ctx.Gone()):
+		failed.Usage = &u
+	}
+}

@@ -1,0 +1,153 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"dyno/services/bot/budget"
+	"dyno/services/bot/openai"
+	"dyno/services/internal/trace"
+)
+
+// A Passing is a request that passes to an upstream as it is, apart from the model's name. Only upstreams of OpenAI's
+// own dialects get it.
+type Passing struct {
+	// Request has the model, whether the answer is a stream, and an estimate of the tokens.
+	Request *openai.Request
+	Path    string                    // below the URL of a provider, with its query
+	Body    func(model string) []byte // with an upstream's name of the model
+}
+
+// A Passed is the answer to a Passing, for one goroutine. Errors are as those of Forward.
+type Passed struct {
+	Header http.Header
+
+	call     *call
+	model    string
+	attempts int
+	text     *bufio.Reader
+}
+
+// Forward passes a request on, and returns the answer when its first byte has come. Until then it asks other upstreams
+// after a failure. The error is an *Error, which is ctx's if that has ended.
+func (p *Pool) Forward(ctx context.Context, f *Passing, of *Tenant) (*Answer, error) {
+	a, err := p.askFor(ctx, &want{request: f.Request, passing: f, of: of})
+	if err == nil {
+		a.Passed.attempts = a.Attempts
+	}
+	return a, err
+}
+
+// passing returns the deployments that get requests as they are.
+func passing(all []*target) []*target {
+	return slices.DeleteFunc(slices.Clone(all), func(t *target) bool { return !t.provider.vendor.passes })
+}
+
+// forward asks one upstream.
+func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
+	t, f, began := s.target, w.passing, time.Now()
+	c := p.newCall(ctx, s, again, w)
+	defer func() { c.endFailed(ctx, failure) }()
+	model := t.own(w.model)
+	if failure := c.locate(t, t.passPath(f.Path, model)); failure != nil {
+		return nil, failure
+	}
+	req, err := http.NewRequestWithContext(c.traced(), http.MethodPost, "", bytes.NewReader(f.Body(model)))
+	if err != nil {
+		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
+	}
+	req.URL, req.Host = c.to, c.to.Host
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept-Encoding", "identity")
+	trace.Inject(c.ctx, req.Header)
+	t.provider.authorize(req.Header, nil)
+	wait := t.Total // the end of the call comes first
+	if f.Request.Stream {
+		wait = t.FirstByte
+	}
+	c.timer = time.AfterFunc(wait, c.silent)
+	resp, err := t.provider.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
+	if err != nil {
+		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
+	}
+	text, failure := c.receive(resp)
+	if failure != nil {
+		return nil, failure
+	}
+	a := &Passed{Header: resp.Header, call: c, model: w.model, text: bufio.NewReader(text)}
+	if _, err := a.text.Peek(1); err != nil && !errors.Is(err, io.EOF) {
+		return nil, c.fault(err)
+	}
+	c.started.Store(true)
+	c.timer.Stop()
+	t.took(time.Since(began))
+	if c.decides() { // others must not wait for its end
+		c.good()
+	}
+	return &Answer{Upstream: t.Name, Price: t.Price, Header: passedOn(resp.Header), Passed: a}, nil
+}
+
+// passPath returns the path for a request.
+func (t *target) passPath(path, model string) string {
+	if t.provider.Dialect == Azure && t.provider.Query[apiVersion] != "" {
+		return "/deployments/" + url.PathEscape(model) + path
+	}
+	return path
+}
+
+// Read implements io.Reader. After an error other than io.EOF, the answer is not complete.
+func (a *Passed) Read(b []byte) (int, error) {
+	c := a.call
+	c.timer.Reset(c.target.Idle)
+	n, err := a.text.Read(b)
+	c.timer.Stop() // however long it takes to pass it on
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, io.EOF):
+		c.end(c.ctx, nil)
+		return n, io.EOF
+	}
+	e := c.fault(err)
+	e.unclear = errors.Is(e.err, errTotal) // the reader may be slow
+	if cause := context.Cause(c.ctx); cause != nil && !isLate(cause) {
+		e = (&Error{}).left(0, "", c.ctx.Err())
+		e.idle = true
+	}
+	c.end(context.Background(), e)
+	return n, a.failed(e)
+}
+
+// failed is e as the error of this answer: the upstream has worked on it.
+func (a *Passed) failed(e *Error) *Error {
+	e.Upstream, e.Model, e.Attempts, e.Sent, e.Late = a.call.target.Name, a.model, a.attempts, true, true
+	return e
+}
+
+// ReadWhole reads an answer of at most a number of bytes, which share holds.
+func (a *Passed) ReadWhole(most int64, share *budget.Grant, also io.Writer) ([]byte, error) {
+	body, err := io.ReadAll(share.Reader(io.LimitReader(io.TeeReader(a, also), most+1)))
+	switch {
+	case errors.Is(err, budget.ErrFull):
+		return nil, a.failed(Crowded(0))
+	case err != nil:
+		return nil, err
+	case int64(len(body)) > most:
+		return nil, a.failed(tooLarge(most))
+	}
+	return body, nil
+}
+
+// Close aborts an answer that was not read to its end. used are its tokens.
+func (a *Passed) Close(used int) {
+	a.call.settle(used)
+	a.call.end(a.call.ctx, &Error{Text: "left", idle: true})
+}
