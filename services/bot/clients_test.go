@@ -188,6 +188,26 @@ func TestClientsOfUnusualUpstreams(t *testing.T) {
 	}
 }
 
+// Clients understand what is passed on.
+func TestClientsOfOperations(t *testing.T) {
+	b, _ := atDocumented(t, nil)
+	want := map[string]any{
+		"embedding": []any{0.0023064255, -0.009327292}, "embedding_tokens": 8.0, "flagged": false, "completion": "This is a test", "streamed": "This is a",
+		"images": []any{"aaaa", "bbbb"}, "image_tokens": 100.0, "spoken": 200_000.0, "error": []any{"NotFoundError", 404.0},
+	}
+	for _, c := range packages {
+		t.Run(c.name, func(t *testing.T) {
+			var got map[string]any
+			if err := json.Unmarshal(c.run(t, "passed", b.url+"/v1", secretOf("key")), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestLangChain: so does LangChain's client. It requests tools by functions, adds up streams and their usage, and
 // returns a tool's result.
 func TestLangChain(t *testing.T) {

@@ -309,6 +309,7 @@ func TestOperationLeft(t *testing.T) {
 		t.Error("an answer")
 	}
 	<-left
+	until(t, "the answer has ended", func() bool { return b.places.Taken() == 0 })
 	if e := b.ledger("key", 1)[0]; e.Outcome != outcomeAborted || e.Units != 3 || !e.Estimated {
 		t.Errorf("%+v", e)
 	}
