@@ -193,7 +193,7 @@ func TestClientsOfOperations(t *testing.T) {
 	b, _ := atDocumented(t, nil)
 	want := map[string]any{
 		"embedding": []any{0.0023064255, -0.009327292}, "embedding_tokens": 8.0, "flagged": false, "completion": "This is a test", "streamed": "This is a",
-		"images": []any{"aaaa", "bbbb"}, "image_tokens": 100.0, "spoken": 200_000.0, "error": []any{"NotFoundError", 404.0},
+		"images": []any{"aaaa", "bbbb"}, "image_tokens": 100.0, "spoken": 200_000.0, "heard": "own-1 70000 whole", "edited": "own-1 70000 whole", "error": []any{"NotFoundError", 404.0},
 	}
 	for _, c := range packages {
 		t.Run(c.name, func(t *testing.T) {

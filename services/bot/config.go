@@ -232,6 +232,9 @@ type Config struct {
 	MaxQueryBytes int   `yaml:"max_query_bytes" kind:"size" range:"1..1MiB" default:"16KiB" doc:"bytes of a query of /v1/bot/chat; beyond: 400"`
 	// A body is held until its stream begins or its whole answer ends.
 	MaxBodiesBytes int64 `yaml:"max_bodies_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"bodies of requests that are held at once; beyond: 503; at least twice max_body_bytes; one key of several has half at most"`
+	// Uploads are in temporary files until their answers end.
+	MaxUploadBytes  int64 `yaml:"max_upload_bytes" kind:"size" range:"1..16GiB" default:"32MiB" doc:"bytes of an upload of a recording or an image; beyond: 413"`
+	MaxUploadsBytes int64 `yaml:"max_uploads_bytes" kind:"size" range:"1..1024GiB" default:"1GiB" doc:"temporary files of uploads at once, in $TMPDIR or /tmp; beyond: 503; at least twice max_upload_bytes; one key of several has half at most"`
 	// Whole answers are held until they are written. Streams of /v1/bot/chat hold their text, which is kept.
 	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"memory for answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
 	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
@@ -311,6 +314,7 @@ func (c Config) Check(r *fields.Report) {
 	r.Check(c.ResumeAge == 0 || c.ResumeBytes >= least, "resume_bytes", fmt.Sprintf("%d is too little", c.ResumeBytes), fmt.Sprintf("at least %d: more than resume_stream_bytes", least))
 	c.checkStores(r)
 	r.Check(c.MaxBodiesBytes >= 2*c.MaxBodyBytes, "max_bodies_bytes", fmt.Sprintf("%d is too little", c.MaxBodiesBytes), fmt.Sprintf("at least twice max_body_bytes, %d", 2*c.MaxBodyBytes))
+	r.Check(c.MaxUploadsBytes >= 2*c.MaxUploadBytes, "max_uploads_bytes", fmt.Sprintf("%d is too little", c.MaxUploadsBytes), fmt.Sprintf("at least twice max_upload_bytes, %d", 2*c.MaxUploadBytes))
 	most := c.Upstream.MaxAnswerBytes
 	r.Check(c.MaxAnswersBytes >= 2*most, "max_answers_bytes", fmt.Sprintf("%d is too little", c.MaxAnswersBytes), fmt.Sprintf("at least twice upstream.max_answer_bytes, %d", 2*most))
 	if c.TraceEndpoint != "" {

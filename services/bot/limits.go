@@ -40,13 +40,14 @@ type apiKey struct {
 
 // shares are a key's parts of memory for requests and answers, and of places.
 type shares struct {
-	bodies, answers            budget.Tenant
+	bodies, uploads, answers   budget.Tenant
 	places, reads, pasts, sums *admission.Tenant
 }
 
 // A capacity is what keys divide: memory and places.
 type capacity struct {
 	bodies  *budget.Budget    // of requests
+	uploads *budget.Budget    // of requests, in temporary files
 	answers *budget.Budget    // whole answers, and the kept text of streams
 	places  *admission.Places // for answers
 	reads   *admission.Places // for requests that read a conversation
@@ -65,6 +66,7 @@ func newCapacity(c *Config) capacity {
 	keys := c.tenants()
 	return capacity{
 		bodies:  budget.New(c.MaxBodiesBytes, keys),
+		uploads: budget.New(c.MaxUploadsBytes, keys),
 		answers: budget.New(c.MaxAnswersBytes, keys),
 		places:  admission.New(c.MaxConcurrent, c.MaxWaiting, c.MaxWait, keys),
 		reads:   admission.New(2, maxReaders, c.StoreTimeout, keys),             // the archive has few connections
@@ -75,7 +77,7 @@ func newCapacity(c *Config) capacity {
 
 // setKeys sets the number of keys.
 func (c *capacity) setKeys(n int) {
-	for _, b := range []*budget.Budget{c.bodies, c.answers} {
+	for _, b := range []*budget.Budget{c.bodies, c.uploads, c.answers} {
 		b.SetTenants(n)
 	}
 	for _, p := range []*admission.Places{c.places, c.reads, c.pasts, c.sums} {

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -19,6 +20,7 @@ type operationCall struct {
 	exchange
 	operation *openai.Operation
 	call      *openai.Call
+	upload    *upload // nil for JSON
 	meter     openai.Meter
 	whole     []byte // an answer that is masked
 }
@@ -27,16 +29,33 @@ type operationCall struct {
 func (g *Gateway) operate(w http.ResponseWriter, r *http.Request, o *openai.Operation) *reply.Refusal {
 	c := &operationCall{exchange: g.begin(w, r, o.Name), operation: o}
 	defer c.close()
+	defer func() { c.upload.free() }()
 	return c.stages(c.authenticate, c.limit, c.read, c.admit, c.gather, c.upstream, c.deliver, c.record)
+}
+
+// limit refuses a request of a key with a spent limit, before its body is read.
+func (c *operationCall) limit() (refused *reply.Refusal) {
+	if !c.operation.Upload {
+		return c.exchange.limit()
+	}
+	if refused = c.g.spent(c.who.key, c.began); refused == nil {
+		c.upload, refused = c.g.readUpload(c.r, c.who.key)
+	}
+	return refused
 }
 
 // read reads the request.
 func (c *operationCall) read() *reply.Refusal {
 	g := c.g
-	body, masked := g.in.JSON(c.body.B)
-	g.stats.Masked("in", masked)
 	var err error
-	if c.call, err = g.parts.Codec.ParseCall(c.operation, body); err != nil {
+	if c.upload != nil {
+		c.call, err = g.parts.Codec.ParseForm(c.operation, c.upload.fields, c.upload.size)
+	} else {
+		body, masked := g.in.JSON(c.body.B)
+		g.stats.Masked("in", masked)
+		c.call, err = g.parts.Codec.ParseCall(c.operation, body)
+	}
+	if err != nil {
 		return badField(err)
 	}
 	if c.call.Stream && g.out != nil {
@@ -86,7 +105,13 @@ func (c *operationCall) gather() *reply.Refusal {
 // upstream passes the request on, and waits for the first byte of the answer.
 func (c *operationCall) upstream() *reply.Refusal {
 	began := time.Now()
-	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Body: c.call.Body}
+	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Type: "application/json", Body: func(model string) (io.Reader, int64) {
+		body := c.call.Body(model)
+		return bytes.NewReader(body), int64(len(body))
+	}}
+	if c.upload != nil {
+		f.Type, f.Body = c.upload.kind, c.upload.body
+	}
 	if c.r.URL.RawQuery != "" {
 		f.Path += "?" + c.r.URL.RawQuery
 	}
@@ -128,7 +153,9 @@ func (c *operationCall) deliver() *reply.Refusal {
 		}
 	}
 	c.setSource()
-	c.body.free()
+	if c.body != nil {
+		c.body.free()
+	}
 	c.g.stats.Streams.Add(1)
 	defer c.g.stats.Streams.Add(-1)
 	buffer := c.g.parts.Buffers.Get(reply.WritePiece / 2)

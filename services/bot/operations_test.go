@@ -49,6 +49,8 @@ func (d *documented) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.asked <- asked{r.Method + " " + r.URL.String(), r.Header.Get("Content-Type"), body}
 	path := strings.TrimPrefix(r.URL.Path, "/v1")
 	switch answer, known := documentedAnswers[path]; {
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data"):
+		d.form(w, r, path, body)
 	case path == "/audio/speech":
 		w.Header().Set("Content-Type", "audio/mpeg")
 		_, _ = w.Write(bytes.Repeat([]byte("\xff\xfb"), 100_000))

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 func (g *Gateway) layers() []middleware.Layer {
 	list := []middleware.Layer{
 		{ // Bodies are bounded before they are read.
-			Matches: func(method, _ string) bool { return method == http.MethodPost },
+			Matches: func(method, path string) bool { return method == http.MethodPost && !isUpload(path) },
 			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
 				r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes)
 				return r, middleware.Mark{}
@@ -53,6 +54,11 @@ func (g *Gateway) layers() []middleware.Layer {
 			span.End()
 		},
 	}}, list...)
+}
+
+// isUpload reports whether the body of a path is bounded by what reads it.
+func isUpload(path string) bool {
+	return slices.ContainsFunc(openai.Operations, func(o *openai.Operation) bool { return o.Upload && strings.HasSuffix(path, o.Path) })
 }
 
 // withIdentity returns a handler of authenticated requests.

@@ -68,8 +68,14 @@ func (m *Meter) Usage(q *Call) Usage {
 	}) && !o.Answers && m.find("total_tokens", func(value []byte) bool { return amount(value, &n) }) {
 		told(Usage{Prompt: n})
 	}
-	if o.Unit == Documents {
-		m.find("search_units", func(value []byte) bool { return amount(value, &u.Units) })
+	switch units := func(value []byte) bool { return amount(value, &u.Units) }; o.Unit {
+	case Documents:
+		m.find("search_units", units)
+	case Seconds:
+		if m.find("seconds", units) || m.find("duration", units) {
+			u.Estimated = false
+		}
+	case NoUnit, Images, Characters:
 	}
 	return u
 }

@@ -17,6 +17,7 @@ type Unit string
 const (
 	NoUnit     Unit = ""
 	Images     Unit = "images"
+	Seconds    Unit = "seconds" // of a recording
 	Characters Unit = "characters"
 	Documents  Unit = "documents"
 )
@@ -26,18 +27,24 @@ type Operation struct {
 	Name string // in the ledger and in metrics
 	Path string // below a base URL that ends in /v1
 	Unit Unit
+	// Upload says that the body is a form, multipart/form-data. That of others is one JSON object.
+	Upload bool
 	// Answers says that the model writes text or draws: the answer has tokens.
 	Answers bool
 }
 
-// Operations are all of them. Their method is POST, and their body one JSON object.
+// Operations are all of them. Their method is POST.
 var Operations = []*Operation{
 	{Name: "completions", Path: "/completions", Answers: true},
 	{Name: "embeddings", Path: "/embeddings"},
 	{Name: "moderations", Path: "/moderations"},
 	{Name: "rerank", Path: "/rerank", Unit: Documents},
 	{Name: "images", Path: "/images/generations", Unit: Images, Answers: true},
+	{Name: "image_edits", Path: "/images/edits", Unit: Images, Upload: true, Answers: true},
+	{Name: "image_variations", Path: "/images/variations", Unit: Images, Upload: true, Answers: true},
 	{Name: "speech", Path: "/audio/speech", Unit: Characters},
+	{Name: "transcriptions", Path: "/audio/transcriptions", Unit: Seconds, Upload: true, Answers: true},
+	{Name: "translations", Path: "/audio/translations", Unit: Seconds, Upload: true, Answers: true},
 }
 
 // A Call is a request of an operation.
@@ -57,6 +64,31 @@ const (
 	completionTokens = 16 // of a text of /v1/completions whose request has no bound
 	maxImages        = 128
 )
+
+// secondBytes is how many bytes of an upload are taken for a second of a recording, if the upstream does not tell its
+// length: 128 kbit/s. Speech mostly has fewer.
+const secondBytes = 16 << 10
+
+// CallFields are the fields of a form that ParseForm reads, with the bytes that each may have.
+var CallFields = map[string]int64{"model": maxModel, "stream": 16, "n": 16, "prompt": 128 << 10}
+
+// ParseForm reads a call that is a form, by its CallFields and its size. The error is a *RequestError.
+func (c Codec) ParseForm(o *Operation, form map[string]string, size int64) (*Call, error) {
+	fields := map[string]json.RawMessage{}
+	for name, value := range form {
+		if fields[name] = json.RawMessage(value); name == "model" || name == "prompt" || !json.Valid(fields[name]) {
+			fields[name] = c.appendString(nil, value)
+		}
+	}
+	q, err := c.ParseCall(o, c.encode(fields))
+	if err != nil {
+		return nil, err
+	}
+	if o.Unit == Seconds {
+		q.Estimate.Units = int(min(size/secondBytes+1, maxCount))
+	}
+	return q, nil
+}
 
 // ParseCall reads the body of a call. The error is a *RequestError.
 func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
@@ -100,6 +132,7 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 		*u = Usage{Units: utf8.RuneCountInString(c.textOf(q.fields["input"]))}
 	case Documents:
 		u.Units = max(len(v.Documents), 1)
+	case Seconds:
 	case NoUnit:
 		var prompts []json.RawMessage
 		if o.Answers {

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +21,11 @@ import (
 type Passing struct {
 	// Request has the model, whether the answer is a stream, and an estimate of the tokens.
 	Request *openai.Request
-	Path    string                    // below the URL of a provider, with its query
-	Body    func(model string) []byte // with an upstream's name of the model
+	Path    string // below the URL of a provider, with its query
+	Type    string // of the body
+	// Body returns the body with an upstream's name of the model, and its length. It is called for each attempt. A body
+	// may still be read when Forward returns.
+	Body func(model string) (io.Reader, int64)
 }
 
 // A Passed is the answer to a Passing, for one goroutine. Errors are as those of Forward.
@@ -60,12 +62,17 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	if failure := c.locate(t, t.passPath(f.Path, model)); failure != nil {
 		return nil, failure
 	}
-	req, err := http.NewRequestWithContext(c.traced(), http.MethodPost, "", bytes.NewReader(f.Body(model)))
+	body, length := f.Body(model)
+	req, err := http.NewRequestWithContext(c.traced(), http.MethodPost, "", body)
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
-	req.URL, req.Host = c.to, c.to.Host
-	req.Header.Set("Content-Type", "application/json")
+	req.URL, req.Host, req.ContentLength = c.to, c.to.Host, length
+	req.GetBody = func() (io.ReadCloser, error) {
+		again, _ := f.Body(model)
+		return io.NopCloser(again), nil
+	}
+	req.Header.Set("Content-Type", f.Type)
 	req.Header.Set("Accept-Encoding", "identity")
 	trace.Inject(c.ctx, req.Header)
 	t.provider.authorize(req.Header, nil)

@@ -1,5 +1,5 @@
 // Asks a gateway for what it passes on, by the package openai, and prints what it has got as a line of JSON.
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 
 const [baseURL, apiKey] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
@@ -17,6 +17,9 @@ const drawn = await client.images.generate({ model, prompt: "an otter", n: 2 });
 got.images = drawn.data.map((i) => i.b64_json);
 got.image_tokens = drawn.usage.total_tokens;
 got.spoken = (await (await client.audio.speech.create({ model, voice: "alloy", input: "hello" })).arrayBuffer()).byteLength;
+const file = (name) => toFile(Buffer.alloc(70_000, 1), name);
+got.heard = (await client.audio.transcriptions.create({ file: await file("speech.mp3"), model })).text;
+got.edited = (await client.images.edit({ image: await file("otter.png"), prompt: "a hat", model })).data[0].b64_json;
 try {
   await client.embeddings.create({ model: "other", input: "hello" });
 } catch (e) {

@@ -18,6 +18,8 @@ drawn = client.images.generate(model=model, prompt="an otter", n=2)
 got["images"], got["image_tokens"] = [i.b64_json for i in drawn.data], drawn.usage.total_tokens
 with client.audio.speech.with_streaming_response.create(model=model, voice="alloy", input="hello") as spoken:
     got["spoken"] = sum(len(piece) for piece in spoken.iter_bytes())
+got["heard"] = client.audio.transcriptions.create(model=model, file=("speech.mp3", b"\x01" * 70_000)).text
+got["edited"] = client.images.edit(model=model, prompt="a hat", image=("otter.png", b"\x01" * 70_000)).data[0].b64_json
 try:
     client.embeddings.create(model="other", input="hello")
 except openai.APIStatusError as e:
