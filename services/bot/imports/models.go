@@ -74,8 +74,10 @@ func (i *importer) server(d *deployment, mode *fields.Node) (why string) {
 	switch many := strings.Contains(own, "*"); {
 	case !known:
 		return cmp.Or(unreachable[kind], fmt.Sprintf("the provider %q is not known; with custom_llm_provider: openai and api_base, it could be", kind))
-	case mode != nil && mode.Text != "chat" && mode.Text != "responses", mode == nil && slices.ContainsFunc(otherModels, other):
-		return "there are chat completions and responses, and no other kinds of models"
+	case mode != nil && mode.Text == "realtime", strings.Contains(own, "realtime"):
+		return "there is no realtime API"
+	case !slices.Contains([]string{"openai", "azure", "vllm"}, vendor[0]) && (mode != nil && mode.Text != "chat" && mode.Text != "responses" || mode == nil && slices.ContainsFunc(otherModels, other)):
+		return "models that are not for chats are passed on to servers of OpenAI's form only"
 	case own == "", strings.Count(own, "*") > 1, strings.HasSuffix(d.names[0], "*") != many, strings.Contains(strings.TrimSuffix(d.names[0], "*"), "*"):
 		return "want one * at the end of model_name, and one in the model; or none in both"
 	}

@@ -114,7 +114,7 @@ var unreachable = map[string]string{
 }
 
 // otherModels are parts of the names of models that are not for chats.
-var otherModels = []string{"embed", "rerank", "whisper", "transcribe", "tts", "dall-e", "gpt-image", "moderation", "realtime"}
+var otherModels = []string{"embed", "rerank", "whisper", "transcribe", "tts", "dall-e", "gpt-image", "moderation"}
 
 // private are the networks of servers whose names are not public.
 var private = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
