@@ -90,10 +90,10 @@ func of(t *testing.T, e openai.Endpoint, fields string) *openai.Request {
 func TestTranslated(t *testing.T) {
 	for d, v := range vendorServers {
 		for e := range clientRequests {
+			if d == VLLM && e == openai.Chat { // it passes as it is
+				continue
+			}
 			t.Run(fmt.Sprint(d, " ", e), func(t *testing.T) {
-				if d == VLLM && e == openai.Chat {
-					t.Skip("it passes as it is")
-				}
 				inBubble(t, []Upstream{{Server: Server{Dialect: d, Key: "secret"}, Models: map[string]string{"m": "own"}}}, nil, nil, func(t *testing.T, b *bed) {
 					var asked *http.Request
 					var body string
