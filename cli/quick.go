@@ -95,7 +95,7 @@ WebSocket, with {data} where the event's data goes; --publish posts events by HT
   dyno ws -c 100 -R 5000 --payload 1KiB wss://127.0.0.1:8443/echo
   dyno ws -c 10 --in-flight 100 --message '{"id":"{id}","method":"time"}' ws://127.0.0.1:8080/rpc
   dyno ws --scenario chat.yaml --users 500 -c 500 ws://127.0.0.1:8080/chat
-  dyno ws -c 1000 --subscribe '{"join":"{topic}"}' --publish-message '{"to":"{topic}","text":"{data}"}' -R 50 ws://127.0.0.1:8080/chat`,
+  dyno ws --subscribe 'join {topic}' --publish-message 'to {topic} {data}' -R 50 ws://127.0.0.1:8080`,
 		sent: `  # What is sent, and must come back; or message: '{"id":"{id}"}', which is answered:
   websocket: {payload: 1KiB}
 `,

@@ -29,19 +29,58 @@ type socketServer struct {
 	upgrader websocket.Upgrader
 
 	accepted, messages, closed, pongs atomic.Int64
-	handlers                          sync.WaitGroup
+	handlers                          handlers
+}
+
+// handlers waits for those that have begun. A sync.WaitGroup must not be waited for while the first one begins, which
+// only the connection tells.
+type handlers struct {
+	mu    sync.Mutex
+	under int
+	ended sync.Cond
+}
+
+func (h *handlers) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.under++
+}
+
+func (h *handlers) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.under--
+	h.ended.Broadcast()
+}
+
+// Go calls f, which the wait is for, too.
+func (h *handlers) Go(f func()) {
+	h.begin()
+	go func() {
+		defer h.end()
+		f()
+	}()
+}
+
+func (h *handlers) Wait() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.under > 0 {
+		h.ended.Wait()
+	}
 }
 
 func serveSockets(t testing.TB, secure bool, handle func(s *socketServer, c *websocket.Conn) error) *socketServer {
 	t.Helper()
 	s := &socketServer{upgrader: websocket.Upgrader{EnableCompression: true, CheckOrigin: func(*http.Request) bool { return true }}}
+	s.handlers.ended.L = &s.handlers.mu
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handlers.begin() // before the client can be told
+		defer s.handlers.end()
 		c, err := s.upgrader.Upgrade(w, r, nil)
 		if err != nil {
 			return // it has answered
 		}
-		s.handlers.Add(1)
-		defer s.handlers.Done()
 		defer c.Close() //nolint:errcheck // it is over
 		s.accepted.Add(1)
 		c.SetPongHandler(func(string) error { s.pongs.Add(1); return nil })

@@ -97,6 +97,10 @@ func (s *session) run(d *draft.Draft) (err error) {
 	}
 	for i, scenario := range options.all() {
 		s.First = append(s.First, one.record(&scenario, first))
+		if s.First[i].Failed != "" { // later iterations would end as early, perhaps after a long time
+			s.Second = append(s.Second, other.record(&scenario, second))
+			continue
+		}
 		s.Second = append(s.Second, other.again(&scenario, second))
 		markOnce(s.First[i].Events, s.Second[i])
 		if err == nil {
