@@ -380,7 +380,7 @@ test("the operator sees keys, budgets, usage and upstreams", async () => {
   const { page } = opened;
   await page.getByRole("region", { name: "Keys, budgets and usage" }).waitFor();
   const text = await page.locator("main").innerText();
-  for (const want of [/browser\s+all\s+\d+ of 1,000 requests \(1 h\)/, /0\.\d+ of 5 money \(in all\)/, /0 of 3 requests \(in all\)/, /<img src=x/, /1 to 2 of 2/, /near\s+ready/, /memory: \d+ records wait/]) assert.match(text, want);
+  for (const want of [/browser\s+all\s+\d+ of 1,000 requests \(1 h\)/, /0\.\d+ of 5 money \(in all\)/, /0 of 3 requests \(in all\)/, /<img src=x/, /1 to 2 of 2/, /near\s+dyno-1\s+ready/, /memory: \d+ records wait/]) assert.match(text, want);
   await accessible(page, "keys");
   await shot(page, "keys");
   await quiet(opened);

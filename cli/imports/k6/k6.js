@@ -25,7 +25,7 @@
 	const missing = []; // variables of the environment
 	let drawn = false; // a number at random, since the last row, request or pause
 
-	const mostTasks = 20000; // of a script
+	const mostTasks = 3000; // of a script
 	const mostRepeats = 300; // of an interval
 	const mostReplies = 200; // without a pause
 	let tasks = []; // what happens later
