@@ -43,6 +43,7 @@ type Pool struct {
 	named     map[string][]*target // by clients' names
 	wild      []*target            // with a name that stands for many
 	models    []string
+	longest   time.Duration
 	made      *lru.Cache[string, *target] // by the IDs of responses
 	budget    *retryBudget
 	random    func(n int64) int64
@@ -126,7 +127,7 @@ func New(c Config) (*Pool, error) {
 	for _, d := range c.All() {
 		p.addTarget(d)
 	}
-	p.models = slices.Sorted(maps.Keys(p.named))
+	p.models, p.longest = slices.Sorted(maps.Keys(p.named)), p.bound()
 	if c.Before != nil {
 		p.retries.Store(c.Before.retries.Load())
 		p.refused.Store(c.Before.refused.Load())
@@ -250,7 +251,10 @@ func (p *Pool) Close() {
 func (p *Pool) Models() []string { return p.models }
 
 // Longest bounds the time of an answer, with all attempts.
-func (p *Pool) Longest() (most time.Duration) {
+func (p *Pool) Longest() time.Duration { return p.longest }
+
+// bound returns what Longest does.
+func (p *Pool) bound() (most time.Duration) {
 	for _, t := range p.targets {
 		most = max(most, t.Total)
 	}
