@@ -165,7 +165,8 @@ func (w *worker) openOneMore() {
 	case (w.conns.opening+w.conns.connectQueue.Len())*int(w.conns.streams) >= w.exchanges.waiting.Len():
 		return
 	case n == 0:
-		if w.conns.shortSince == never {
+		// One that is still being opened says nothing about the target: a busy machine may be what takes the time.
+		if w.conns.shortSince == never && w.conns.opening == 0 && w.conns.connectQueue.Len() == 0 {
 			w.conns.shortSince = w.sockets.Clock.Now()
 		}
 		return

@@ -17,6 +17,7 @@ import (
 	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/selftest/oracle"
 )
 
 // tunnels makes what asks a proxy for tunnels to a target.
@@ -130,6 +131,20 @@ func TestTunnelsRefused(t *testing.T) {
 		if n := r.Failures["connect: the proxy "+proxy+" "+tt.want]; n != 10 || r.Counts.ByKind[wire.Connect] != 10 {
 			t.Errorf("%s: %v, %+v", name, r.Failures, r.Counts)
 		}
+	}
+}
+
+// As long as the only connection is being opened, requests wait for that. The first one on it is still alone at the target.
+func TestServiceWhileConnecting(t *testing.T) {
+	target := null(t, oracle.Config{}).Addr().String()
+	proxy, _ := startProxy(t, func(*http.Request) string {
+		<-time.After(50 * time.Millisecond)
+		return "HTTP/1.1 200 OK\r\n\r\n"
+	})
+	c := config.Config{NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 1, Waiting: options.Waiting{MaxWaiting: 5}, Window: 200 * time.Millisecond}
+	c.Address, c.NewTunnels = tunnels(t, "http://"+proxy, target)
+	if r := run(t, c); r.Connections.Unqueued == 0 || r.Connections.Unqueued >= r.Counts.OK {
+		t.Errorf("%d of %d responses before requests waited", r.Connections.Unqueued, r.Counts.OK)
 	}
 }
 
