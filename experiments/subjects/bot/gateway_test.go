@@ -58,7 +58,7 @@ func newModel(t *testing.T) *model {
 			quoted, _ := json.Marshal(string(c))
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%s},\"finish_reason\":null}]}\n\n", quoted)
 		}
-		// Numbers and texts that the gateway's scanner leaves to the library.
+		// Numbers in unusual forms.
 		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\": 7.0,\"completion_tokens\": \"3\"}}\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(m.Close)
@@ -171,7 +171,6 @@ func TestVariants(t *testing.T) {
 	forms := [][]string{
 		nil,
 		{"--buffer-pool=false"},
-		{"--json-scan=false"},
 		{"--buffer-pool=false", "--json-prealloc=false"},
 		{"--cache-kind=rwmutex"},
 		{"--cache-kind=snapshot"},

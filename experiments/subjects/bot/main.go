@@ -29,7 +29,7 @@ func main() {
 
 // variants say which parts the gateway has. All are the gateway's own by default.
 type variants struct {
-	pool, prealloc, scan bool
+	pool, prealloc bool
 	library              codec.Library
 	form                 layering.Form
 	unmatched            bool
@@ -39,14 +39,13 @@ type variants struct {
 
 // extend adds the flags of the variants, and the micro commands.
 func extend(cmd *cobra.Command) func(*bot.Config) error {
-	v := variants{pool: true, prealloc: true, scan: true, library: codec.Standard, form: layering.Composed, table: cachetables.Sharded, writes: micro.Batch}
+	v := variants{pool: true, prealloc: true, library: codec.Standard, form: layering.Composed, table: cachetables.Sharded, writes: micro.Batch}
 	cmd.Use = "bot-variants"
 	cmd.Example = ""
 	f := cmd.Flags()
 	f.BoolVar(&v.pool, "buffer-pool", v.pool, "use buffers of requests and replies, and readers of streams again")
 	f.StringVar((*string)(&v.library), "json", string(v.library), "the library that reads and writes JSON: std, v2 (with GOEXPERIMENT=jsonv2), sonic or jsoniter")
 	f.BoolVar(&v.prealloc, "json-prealloc", v.prealloc, "make buffers as large as is expected, and encode into them")
-	f.BoolVar(&v.scan, "json-scan", v.scan, "read what upstreams usually send in one pass, without the library")
 	f.StringVar((*string)(&v.form), "middleware", string(v.form), "layers around routes: composed once, or per-request, with defer")
 	f.BoolVar(&v.unmatched, "unmatched-middleware", v.unmatched, "leave in the layers that a route does not need")
 	f.StringVar((*string)(&v.table), "cache-kind", string(v.table), "how the cache keeps answers: sharded, rwmutex or snapshot")
@@ -69,7 +68,7 @@ func (v variants) apply(c *bot.Config) error {
 		c.Batch.Most = 1
 	}
 	c.Parts = bot.Parts{
-		Codec:   openai.Codec{JSON: json, Scan: v.scan},
+		Codec:   openai.Codec{JSON: json},
 		Buffers: &buffer.Pool{},
 		Readers: &openai.ReaderPool{},
 		Around: func(layers []middleware.Layer, method, path string, h middleware.Handler) middleware.Handler {

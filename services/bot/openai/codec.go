@@ -15,14 +15,12 @@ type JSON interface {
 
 // A Codec reads and writes messages. Its methods may be called from any goroutine.
 type Codec struct {
+	// JSON reads requests, and errors of upstreams, whose form is open. Answers and events are read in one pass, without it.
 	JSON JSON
-	// Scan reads replies and events of the usual form in one pass, without JSON. JSON reads the others, and both
-	// agree.
-	Scan bool
 }
 
-// Standard is the codec of the gateway: it scans, and uses encoding/json for the rest.
-func Standard() Codec { return Codec{JSON: &standard{}, Scan: true} }
+// Standard is the codec of the gateway: it uses encoding/json.
+func Standard() Codec { return Codec{JSON: &standard{}} }
 
 // standard is encoding/json. Its encoders write to the caller's buffer, where json.Marshal would return a copy.
 type standard struct{ encoders sync.Pool } // of *encoder

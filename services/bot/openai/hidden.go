@@ -38,8 +38,8 @@ var searching = []string{"file_search", "web_search", "web_fetch", "code_interpr
 // searches reads a tool, and reports whether it is one of those.
 func (w *walker) searches() (so, ok bool) {
 	kind := ""
-	ok = w.fields(func(name string) bool {
-		if name != "type" {
+	ok = w.fields(func(name []byte) bool {
+		if string(name) != "type" {
 			return w.skip()
 		}
 		var ok bool
@@ -54,8 +54,8 @@ func (w *walker) searches() (so, ok bool) {
 func (w *walker) refers() (so, ok bool) {
 	var id, kind, role string
 	filed := false
-	ok = w.fields(func(name string) (ok bool) {
-		switch name {
+	ok = w.fields(func(name []byte) (ok bool) {
+		switch string(name) {
 		case "id":
 			id, ok = w.stringValue()
 		case "type":
@@ -90,9 +90,9 @@ func (w *walker) file() (named bool, kind string, ok bool) {
 		return false, "", w.skip()
 	}
 	source := ""
-	ok = w.fields(func(name string) (ok bool) {
+	ok = w.fields(func(name []byte) (ok bool) {
 		within, said := false, ""
-		switch name {
+		switch string(name) {
 		case "type":
 			kind, ok = w.stringValue()
 		case "file_id", "file_url":
@@ -109,12 +109,4 @@ func (w *walker) file() (named bool, kind string, ok bool) {
 		return ok
 	})
 	return named || kind == "document" && source == "url", kind, ok
-}
-
-// stringValue reads any value, and returns it if it is a text.
-func (w *walker) stringValue() (string, bool) {
-	if w.sees() != '"' {
-		return "", w.skip()
-	}
-	return w.text()
 }

@@ -64,9 +64,9 @@ func (m *media) value(name []byte) bool {
 
 // sourceKind looks ahead for what a source of /v1/messages has.
 func (m *media) sourceKind() string {
-	ahead, kind, form := walker{scanner: m.scanner}, "", ""
-	ahead.fields(func(name string) (ok bool) {
-		switch name {
+	ahead, kind, form := m.scanner, "", ""
+	ahead.fields(func(name []byte) (ok bool) {
+		switch string(name) {
 		case "type":
 			kind, ok = ahead.stringValue()
 		case "media_type":

@@ -13,27 +13,27 @@ import (
 // messageUsage parses the usage of an answer, or the part of it that an event has; nil is none. Its input_tokens are
 // those that were neither read from the cache nor written to it.
 func messageUsage(value []byte) *Usage {
-	w := walker{scanner: scanner{b: value}}
-	if w.sees() != '{' {
+	s := scanner{b: value}
+	if s.sees() != '{' {
 		return nil
 	}
 	var u Usage
-	ok := w.fields(func(name string) bool {
-		switch name {
+	ok := s.object(func(name []byte) bool {
+		switch string(name) {
 		case "input_tokens":
-			return w.kind(&u.Prompt)
+			return s.kind(&u.Prompt)
 		case "output_tokens":
-			return w.kind(&u.Completion)
+			return s.kind(&u.Completion)
 		case "cache_read_input_tokens":
-			return w.kind(&u.Cached)
+			return s.kind(&u.Cached)
 		case "cache_creation_input_tokens":
-			return w.kind(&u.CacheWrite)
+			return s.kind(&u.CacheWrite)
 		case "output_tokens_details":
-			return w.kinds(u.completionKind)
+			return s.kinds(u.completionKind)
 		}
-		return w.skip()
+		return s.skip()
 	})
-	if !ok || !w.end() || u == (Usage{}) {
+	if !ok || !s.end() || u == (Usage{}) {
 		return nil
 	}
 	u.Prompt += u.Cached + u.CacheWrite
@@ -52,41 +52,57 @@ func (e Endpoint) Latest(before, now *Usage) *Usage {
 	return &u
 }
 
-// block is a block of a message, or a delta of one.
-type block struct {
-	Text     json.RawMessage `json:"text"`
-	Thinking json.RawMessage `json:"thinking"`
-	Name     json.RawMessage `json:"name"`         // of a tool
-	Input    json.RawMessage `json:"input"`        // of a tool
-	Partial  json.RawMessage `json:"partial_json"` // of such an input
-}
-
-func (b *block) bytes(c Codec) int {
-	n := c.textBytesOf(b.Text) + c.textBytesOf(b.Thinking) + c.textBytesOf(b.Name) + c.textBytesOf(b.Partial)
-	if string(b.Input) == "{}" { // at the beginning of a stream, before its pieces
-		return n
-	}
-	return n + c.made(b.Input)
+// block reads a block of a message, or a delta of one, and returns its text and the bytes of the model's output.
+func (s *scanner) block() (text string, bytes int, ok bool) {
+	ok = s.object(func(name []byte) (ok bool) {
+		n := 0
+		switch string(name) {
+		case "text":
+			text, ok = s.stringValue()
+			n = textBytes(text)
+		case "thinking", "name", "partial_json": // of a tool, its name and the pieces of its input
+			n, ok = s.size()
+		case "input":
+			value, there := s.value()
+			if ok = there; string(value) != "{}" { // at the beginning of a stream, before its pieces
+				n = made(value)
+			}
+		default:
+			return s.skip()
+		}
+		bytes += n
+		return ok
+	})
+	return text, bytes, ok
 }
 
 // parseMessage parses an answer of /v1/messages.
-func (c Codec) parseMessage(body []byte) (Reply, error) {
-	var m struct {
-		Content []block         `json:"content"`
-		Usage   json.RawMessage `json:"usage"`
-	}
-	if err := c.JSON.Unmarshal(body, &m); err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	if m.Content == nil {
-		return Reply{}, c.none(body, "it has no content")
-	}
-	r := Reply{Usage: messageUsage(m.Usage)}
+func (c Codec) parseMessage(body []byte) (r Reply, err error) {
+	s, there := scanner{b: body}, false
 	var text strings.Builder
-	for i := range m.Content {
-		b := &m.Content[i]
-		text.WriteString(c.textOf(b.Text))
-		r.Bytes += b.bytes(c)
+	ok := s.object(func(name []byte) bool {
+		switch string(name) {
+		case "content":
+			if s.null() {
+				return true
+			}
+			there = true
+			return s.array(func() bool {
+				piece, bytes, ok := s.block()
+				text.WriteString(piece)
+				r.Bytes += bytes
+				return ok
+			})
+		case "usage":
+			return s.usage(messageUsage, &r.Usage)
+		}
+		return s.skip()
+	})
+	switch {
+	case !ok || !s.end():
+		return Reply{}, s.formError()
+	case !there:
+		return Reply{}, c.none(body, "it has no content")
 	}
 	r.Text = text.String()
 	return r, nil
@@ -94,13 +110,18 @@ func (c Codec) parseMessage(body []byte) (Reply, error) {
 
 // parseTokens parses an answer of /v1/messages/count_tokens. It uses no tokens.
 func (c Codec) parseTokens(body []byte) (Reply, error) {
-	var m struct {
-		Tokens json.RawMessage `json:"input_tokens"`
-	}
-	if err := c.JSON.Unmarshal(body, &m); err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	if _, ok := whole(m.Tokens); !ok {
+	s, there := scanner{b: body}, false
+	ok := s.object(func(name []byte) bool {
+		value, ok := s.value()
+		if string(name) == "input_tokens" {
+			_, there = whole(value)
+		}
+		return ok
+	})
+	switch {
+	case !ok || !s.end():
+		return Reply{}, s.formError()
+	case !there:
 		return Reply{}, c.none(body, "it has no input_tokens")
 	}
 	return Reply{Usage: &Usage{}}, nil
@@ -113,42 +134,62 @@ func AppendTokens(b []byte, tokens int) []byte {
 
 // parseMessage reads an event of /v1/messages.
 func (v *Event) parseMessage(c Codec, data []byte) error {
-	var m struct {
-		Type    string          `json:"type"`
-		Index   json.RawMessage `json:"index"`
-		Delta   block           `json:"delta"`
-		Block   block           `json:"content_block"`
-		Message json.RawMessage `json:"message"`
-		Usage   json.RawMessage `json:"usage"`
+	var kind, text string
+	var index, bytes int
+	var begun, usage *Usage
+	s := scanner{b: data}
+	ok := s.object(func(name []byte) (ok bool) {
+		switch string(name) {
+		case "type":
+			kind, ok = s.stringValue()
+		case "index":
+			index, ok = s.number()
+		case "delta":
+			var n int
+			text, n, ok = s.block()
+			bytes += n
+		case "content_block":
+			var n int
+			_, n, ok = s.block()
+			bytes += n
+		case "message":
+			if s.sees() != '{' { // of an error
+				return s.skip()
+			}
+			return s.fields(func(name []byte) bool {
+				if string(name) != "usage" {
+					return s.skip()
+				}
+				return s.usage(messageUsage, &begun)
+			})
+		case "usage":
+			return s.usage(messageUsage, &usage)
+		default:
+			return s.skip()
+		}
+		return ok
+	})
+	if !ok || !s.end() {
+		return s.formError()
 	}
-	if err := c.JSON.Unmarshal(data, &m); err != nil {
-		return fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	switch m.Type {
+	switch kind {
 	case "message_start":
-		var message struct {
-			Usage json.RawMessage `json:"usage"`
-		}
-		if c.JSON.Unmarshal(m.Message, &message) == nil {
-			v.Usage = messageUsage(message.Usage)
-		}
+		v.Usage = begun
 	case "content_block_start", blockDelta:
-		v.Bytes = m.Block.bytes(c) + m.Delta.bytes(c)
-		if text := c.textOf(m.Delta.Text); text != "" {
+		if v.Bytes = bytes; text != "" {
 			v.Deltas = append(v.Deltas, Delta{0, text})
 		}
 	case "content_block_stop":
-		index, _ := whole(m.Index) // 0 if missing
 		v.Ended = append(v.Ended, index)
 	case "message_delta":
-		v.Usage = messageUsage(m.Usage)
+		v.Usage = usage
 	case "message_stop":
 		v.Done = true
 	case "", errorEvent:
-		if v.Failed = c.ParseFault(data); v.Failed.Message == "" && m.Type == "" {
+		if v.Failed = c.ParseFault(data); v.Failed.Message == "" && kind == "" {
 			return fmt.Errorf("%w: an event has no type", ErrForm)
 		}
-		v.Done, v.Typed = true, m.Type != ""
+		v.Done, v.Typed = true, kind != ""
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
 	}
 	return nil
@@ -163,11 +204,11 @@ var pieces = map[string]string{"text": "text_delta", "partial_json": "input_json
 // message reads an event of /v1/messages.
 func (w *walker) message() bool {
 	index := w.index(0)
-	return w.fields(func(name string) bool {
+	return w.named(func(name string) bool {
 		if !strings.EqualFold(name, "delta") || w.sees() != '{' {
 			return w.whole(name)
 		}
-		return w.fields(func(name string) bool {
+		return w.named(func(name string) bool {
 			kind := pieces[name]
 			if kind == "" || w.sees() != '"' {
 				return w.whole(name)

@@ -51,108 +51,193 @@ type Reply struct {
 
 // output is the answer of /v1/responses.
 type output struct {
-	ID      json.RawMessage `json:"id"`
-	Created json.RawMessage `json:"created_at"`
-	Model   json.RawMessage `json:"model"`
-	Status  string          `json:"status"`
-	Error   json.RawMessage `json:"error"`
-	Output  []struct {
-		Arguments json.RawMessage `json:"arguments"`
-		Input     json.RawMessage `json:"input"`   // of a custom tool
-		Code      json.RawMessage `json:"code"`    // of an interpreter
-		Summary   json.RawMessage `json:"summary"` // of reasoning
-		Content   json.RawMessage `json:"content"` // a list
-	} `json:"output"`
-	Usage json.RawMessage `json:"usage"`
+	Reply
+
+	created       int
+	model, status string
+	fault         []byte
+	there         bool // its list is
 }
 
-func (o output) reply(c Codec) Reply {
-	r := Reply{ID: c.textOf(o.ID), Usage: usageOf(o.Usage)}
+// output reads an answer of /v1/responses.
+func (s *scanner) output(o *output) bool {
 	var text strings.Builder
-	for _, item := range o.Output {
-		said, bytes := c.parts(item.Content)
-		text.WriteString(said)
-		_, summary := c.parts(item.Summary)
-		r.Bytes += bytes + summary + c.made(item.Arguments) + c.made(item.Input) + c.made(item.Code)
+	ok := s.object(func(name []byte) (ok bool) {
+		switch string(name) {
+		case "id":
+			o.ID, ok = s.stringValue()
+		case "created_at":
+			o.created, ok = s.number()
+		case "model":
+			o.model, ok = s.stringValue()
+		case "status":
+			o.status, ok = s.stringValue()
+		case "error":
+			o.fault, ok = s.value()
+		case "usage":
+			return s.usage(usageOf, &o.Usage)
+		case "output":
+			if s.null() {
+				return true
+			}
+			o.there = true
+			return s.array(func() bool { return s.outputItem(&o.Reply, &text) })
+		default:
+			return s.skip()
+		}
+		return ok
+	})
+	o.Text = text.String()
+	return ok
+}
+
+// outputItem reads an item of such an answer.
+func (s *scanner) outputItem(r *Reply, text *strings.Builder) bool {
+	return s.object(func(name []byte) (ok bool) {
+		n := 0
+		switch string(name) {
+		case "content", "summary": // the latter is of reasoning
+			var piece string
+			if piece, n, ok = s.content(); string(name) == "content" {
+				text.WriteString(piece)
+			}
+		case "arguments", "input", "code": // of a tool, a custom one, and an interpreter
+			n, ok = s.made()
+		default:
+			return s.skip()
+		}
+		r.Bytes += n
+		return ok
+	})
+}
+
+// toolCalls reads the tool calls of a message or of a delta, and returns their bytes.
+func (s *scanner) toolCalls() (bytes int, ok bool) {
+	if s.null() {
+		return 0, true
 	}
-	r.Text = text.String()
-	return r
+	ok = s.array(func() bool {
+		return s.object(func(kind []byte) bool {
+			if string(kind) != "function" && string(kind) != "custom" {
+				return s.skip()
+			}
+			return s.object(func(name []byte) (ok bool) {
+				n := 0
+				switch string(name) {
+				case "name":
+					n, ok = s.size()
+				case "arguments", "input":
+					n, ok = s.made()
+				default:
+					return s.skip()
+				}
+				bytes += n
+				return ok
+			})
+		})
+	})
+	return bytes, ok
 }
 
-// toolCall is a tool call of a message or of a delta.
-type toolCall struct {
-	Function struct {
-		Name      json.RawMessage `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	} `json:"function"`
-	Custom struct {
-		Name  json.RawMessage `json:"name"`
-		Input json.RawMessage `json:"input"`
-	} `json:"custom"`
+// message reads a message or a delta of /v1/chat/completions, and returns its text and the bytes of all output.
+func (s *scanner) message() (text string, bytes int, ok bool) {
+	reasoning := 0
+	ok = s.object(func(name []byte) (ok bool) {
+		n := 0
+		switch string(name) {
+		case "content":
+			text, n, ok = s.content()
+		case "tool_calls":
+			n, ok = s.toolCalls()
+		case "refusal":
+			n, ok = s.size()
+		case "reasoning_content", "reasoning": // servers use either name, and some send one text under both
+			n, ok = s.size()
+			n, reasoning = max(0, n-reasoning), max(n, reasoning)
+		default:
+			return s.skip()
+		}
+		bytes += n
+		return ok
+	})
+	return text, bytes, ok
 }
 
-func (t *toolCall) bytes(c Codec) int {
-	return c.textBytesOf(t.Function.Name) + c.made(t.Function.Arguments) + c.textBytesOf(t.Custom.Name) + c.made(t.Custom.Input)
-}
-
-// aside has the fields of a message or a delta other than its content. Servers use either name for reasoning, and
-// some send one text under both.
-type aside struct {
-	ReasoningContent json.RawMessage `json:"reasoning_content"`
-	Reasoning        json.RawMessage `json:"reasoning"`
-	Refusal          json.RawMessage `json:"refusal"`
-}
-
-func (a *aside) bytes(c Codec) int {
-	return max(c.textBytesOf(a.ReasoningContent), c.textBytesOf(a.Reasoning)) + c.textBytesOf(a.Refusal)
-}
-
-// textBytesOf returns the length of a text. Other values count as 0: servers use these fields in many ways, and an answer
-// must not fail for them.
-func (c Codec) textBytesOf(value json.RawMessage) int {
-	if len(value) == 0 {
-		return 0
+// content reads a value that is a text, or a list of parts. bytes also counts refusals, and the reasoning of some servers.
+func (s *scanner) content() (text string, bytes int, ok bool) {
+	switch s.sees() {
+	case '"':
+		text, ok = s.text()
+		return text, textBytes(text), ok
+	case '[':
+	default:
+		bytes, ok = s.made()
+		return "", bytes, ok
 	}
-	var text string
-	_ = c.JSON.Unmarshal(value, &text)
-	return textBytes(text)
+	var all strings.Builder
+	ok = s.array(func() bool {
+		if s.sees() != '{' {
+			value, ok := s.value()
+			if string(value) != "null" {
+				bytes += len(value)
+			}
+			return ok
+		}
+		return s.fields(func(name []byte) (ok bool) {
+			n := 0
+			switch string(name) {
+			case "text":
+				value, there := s.value()
+				all.WriteString(textValue(value))
+				n, ok = made(value), there
+			case "refusal":
+				n, ok = s.size()
+			case "thinking":
+				n, ok = s.made()
+			default:
+				return s.skip()
+			}
+			bytes += n
+			return ok
+		})
+	})
+	return all.String(), bytes, ok
+}
+
+// size reads any value, and returns the length of a text. Other values count as 0: servers use these fields in many ways,
+// and an answer must not fail for them.
+func (s *scanner) size() (n int, ok bool) {
+	text, ok := s.stringValue()
+	return textBytes(text), ok
+}
+
+// made reads any value, and returns the model's bytes in it.
+func (s *scanner) made() (n int, ok bool) {
+	value, ok := s.value()
+	return made(value), ok
 }
 
 // made returns the model's bytes in a value, which most servers send as a text, and some as JSON.
-func (c Codec) made(value json.RawMessage) int {
-	if n := c.textBytesOf(value); n > 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' {
-		return n
+func made(value []byte) int {
+	if len(value) > 0 && (value[0] == '{' || value[0] == '[') {
+		return len(value)
 	}
-	return len(value)
+	return textBytes(textValue(value))
 }
 
-// parts returns the text of a value, which is a text or a list of parts. bytes also counts refusals, and the
-// reasoning of some servers.
-func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
-	if len(value) == 0 || string(value) == "null" || c.JSON.Unmarshal(value, &text) == nil {
-		return text, textBytes(text)
+// usage reads any value, by the function for the form of usages.
+func (s *scanner) usage(of func([]byte) *Usage, to **Usage) bool {
+	value, ok := s.value()
+	*to = of(value)
+	return ok
+}
+
+// formError is the error of what could not be read.
+func (s *scanner) formError() error {
+	if !json.Valid(s.b) {
+		return fmt.Errorf("%w: it is not JSON, from byte %d on", ErrForm, s.at)
 	}
-	var list []json.RawMessage
-	if c.JSON.Unmarshal(value, &list) != nil {
-		return "", c.made(value)
-	}
-	var all strings.Builder
-	for _, each := range list {
-		var part struct {
-			Text, Refusal, Thinking json.RawMessage
-		}
-		if c.JSON.Unmarshal(each, &part) != nil {
-			bytes += len(each)
-			continue
-		}
-		var textBytesOf string
-		if len(part.Text) > 0 {
-			_ = c.JSON.Unmarshal(part.Text, &textBytesOf) // other values are not shown
-		}
-		all.WriteString(textBytesOf)
-		bytes += c.made(part.Text) + c.textBytesOf(part.Refusal) + c.made(part.Thinking)
-	}
-	return all.String(), bytes
+	return fmt.Errorf("%w: byte %d begins something else than is documented", ErrForm, s.at)
 }
 
 // ParseReply parses the body of a whole answer. The error is ErrNone if the body reports a failure, a *NoneError if
@@ -165,62 +250,59 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 		return c.parseTokens(body)
 	case Responses:
 		var o output
-		if err := c.JSON.Unmarshal(body, &o); err != nil {
-			return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
+		s := scanner{b: body}
+		if !s.output(&o) || !s.end() {
+			return Reply{}, s.formError()
 		}
-		if o.Output == nil {
+		if !o.there {
 			return Reply{}, c.none(body, "it has no output")
 		}
-		r := o.reply(c)
-		switch o.Status {
+		switch o.status {
 		case "", "completed", "incomplete":
 		case "queued", "in_progress":
-			r.Pending = true
+			o.Pending = true
 		default:
-			if f := c.fault(o.Error, maxFaultNesting); f.Message != "" {
-				f.Message = o.Status + ": " + f.Message
+			if f := c.fault(o.fault, maxFaultNesting); f.Message != "" {
+				f.Message = o.status + ": " + f.Message
 				return Reply{}, &NoneError{f}
 			}
-			return Reply{}, fmt.Errorf("%w: its status is %q", ErrNone, o.Status)
+			return Reply{}, fmt.Errorf("%w: its status is %q", ErrNone, o.status)
 		}
-		return r, nil
+		return o.Reply, nil
 	}
-	if c.Scan {
-		if r, ok := scanReply(body); ok {
-			return r, nil
-		}
-	}
-	return c.parseReply(body)
+	return c.parseChatReply(body)
 }
 
-// parseReply parses a reply of /v1/chat/completions, of any form.
-func (c Codec) parseReply(body []byte) (Reply, error) {
-	var answer struct {
-		Choices []struct {
-			Message struct {
-				aside
-				Content   json.RawMessage `json:"content"`
-				ToolCalls []toolCall      `json:"tool_calls"`
-			} `json:"message"`
-		} `json:"choices"`
-		Usage json.RawMessage `json:"usage"`
-	}
-	if err := c.JSON.Unmarshal(body, &answer); err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	if len(answer.Choices) == 0 {
+// parseChatReply parses a reply of /v1/chat/completions.
+func (c Codec) parseChatReply(body []byte) (r Reply, err error) {
+	s, choices := scanner{b: body}, 0
+	ok := s.object(func(name []byte) bool {
+		switch string(name) {
+		case "choices":
+			return s.null() || s.array(func() bool {
+				choices++
+				return s.object(func(name []byte) bool {
+					if string(name) != "message" {
+						return s.skip()
+					}
+					text, bytes, ok := s.message()
+					if choices == 1 {
+						r.Text = text
+					}
+					r.Bytes += bytes
+					return ok
+				})
+			})
+		case "usage":
+			return s.usage(usageOf, &r.Usage)
+		}
+		return s.skip()
+	})
+	switch {
+	case !ok || !s.end():
+		return Reply{}, s.formError()
+	case choices == 0:
 		return Reply{}, c.none(body, "it has no choices")
-	}
-	r := Reply{Usage: usageOf(answer.Usage)}
-	for i, choice := range answer.Choices {
-		text, bytes := c.parts(choice.Message.Content)
-		if i == 0 {
-			r.Text = text
-		}
-		r.Bytes += bytes + choice.Message.bytes(c)
-		for _, t := range choice.Message.ToolCalls {
-			r.Bytes += t.bytes(c)
-		}
 	}
 	return r, nil
 }
@@ -298,10 +380,7 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	case Messages:
 		return v.parseMessage(c, data)
 	}
-	if c.Scan && scanEvent(data, v) {
-		return nil
-	}
-	return c.parseChat(data, v)
+	return v.parseChat(c, data)
 }
 
 // typed reports whether an event of /v1/responses or /v1/messages says itself that the answer failed.
@@ -311,107 +390,133 @@ func typed(data []byte) bool {
 	return kind == errorEvent || kind == failedEvent
 }
 
-// parseChat reads an event of /v1/chat/completions, of any form.
-func (c Codec) parseChat(data []byte, v *Event) error {
-	var chunk struct {
-		Choices []struct {
-			Index  json.RawMessage `json:"index"`
-			Finish json.RawMessage `json:"finish_reason"`
-			Delta  struct {
-				aside
-				Content   json.RawMessage `json:"content"`
-				ToolCalls []toolCall      `json:"tool_calls"`
-			} `json:"delta"`
-		} `json:"choices"`
-		Usage   json.RawMessage `json:"usage"`
-		Error   json.RawMessage `json:"error"`
-		Message json.RawMessage `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
+// parseChat reads an event of /v1/chat/completions.
+func (v *Event) parseChat(c Codec, data []byte) error {
+	s := scanner{b: data}
+	var choices int
+	var failed, said bool
+	ok := s.object(func(name []byte) bool {
+		switch string(name) {
+		case "choices":
+			return s.null() || s.array(func() bool {
+				choices++
+				return s.choice(v)
+			})
+		case "usage":
+			return s.usage(usageOf, &v.Usage)
+		case "error":
+			value, ok := s.value()
+			failed = says(value)
+			return ok
+		case "message", "detail":
+			value, ok := s.value()
+			said = said || says(value)
+			return ok
+		}
+		return s.skip()
+	})
+	if !ok || !s.end() {
+		*v = Event{Deltas: v.Deltas[:0], Ended: v.Ended[:0]}
+		return s.formError()
 	}
-	if err := c.JSON.Unmarshal(data, &chunk); err != nil {
-		return fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	v.Usage = usageOf(chunk.Usage)
-	v.UsageOnly = len(chunk.Choices) == 0 && v.Usage != nil
-	if says(chunk.Error) {
+	v.UsageOnly = choices == 0 && v.Usage != nil
+	if failed || choices == 0 && said {
 		v.Failed = c.ParseFault(data)
+	}
+	if failed {
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
-	} else if len(chunk.Choices) == 0 && (says(chunk.Message) || says(chunk.Detail)) {
-		v.Failed = c.ParseFault(data)
-	}
-	for _, choice := range chunk.Choices {
-		index, _ := whole(choice.Index) // 0 if missing
-		text, bytes := c.parts(choice.Delta.Content)
-		if text != "" {
-			v.Deltas = append(v.Deltas, Delta{index, text})
-		}
-		v.Bytes += bytes
-		if c.textBytesOf(choice.Finish) > 0 {
-			v.Ended = append(v.Ended, index)
-		}
-		v.Bytes += choice.Delta.bytes(c)
-		for _, t := range choice.Delta.ToolCalls {
-			v.Bytes += t.bytes(c)
-		}
 	}
 	return nil
 }
 
+// choice reads a choice of an event.
+func (s *scanner) choice(v *Event) bool {
+	var d Delta
+	ended := 0
+	ok := s.object(func(name []byte) (ok bool) {
+		switch string(name) {
+		case "index":
+			d.Choice, ok = s.number()
+		case "finish_reason":
+			ended, ok = s.size()
+		case "delta":
+			var bytes int
+			d.Text, bytes, ok = s.message()
+			v.Bytes += bytes
+		default:
+			return s.skip()
+		}
+		return ok
+	})
+	if d.Text != "" {
+		v.Deltas = append(v.Deltas, d)
+	}
+	if ended > 0 {
+		v.Ended = append(v.Ended, d.Choice)
+	}
+	return ok
+}
+
+// parseResponse reads an event of /v1/responses.
 func (v *Event) parseResponse(c Codec, data []byte) error {
-	var r struct {
-		Type     string          `json:"type"`
-		Number   json.RawMessage `json:"sequence_number"`
-		Delta    json.RawMessage `json:"delta"`
-		Response *output         `json:"response"`
-	}
-	if err := c.JSON.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("%w: %w", ErrForm, err)
-	}
-	if n, ok := whole(r.Number); ok {
-		v.Next = n + 1
-	}
-	if strings.HasSuffix(r.Type, deltaEvent) {
-		var delta string
-		_ = c.JSON.Unmarshal(r.Delta, &delta) // anyElement are no text
-		if v.Bytes = textBytes(delta); strings.HasSuffix(r.Type, audioEvent) {
-			v.Bytes = len(delta) / perTextByte
+	var kind string
+	var delta []byte
+	var response output
+	s := scanner{b: data}
+	ok := s.object(func(name []byte) (ok bool) {
+		switch string(name) {
+		case "type":
+			kind, ok = s.stringValue()
+		case "sequence_number":
+			var value []byte
+			value, ok = s.value()
+			if n, is := whole(value); is {
+				v.Next = n + 1
+			}
+		case "delta":
+			delta, ok = s.value()
+		case "response":
+			return s.output(&response)
+		default:
+			return s.skip()
 		}
-		if r.Type == "response.output_text.delta" {
-			v.Deltas = append(v.Deltas, Delta{0, delta})
+		return ok
+	})
+	if !ok || !s.end() {
+		return s.formError()
+	}
+	if strings.HasSuffix(kind, deltaEvent) {
+		text := textValue(delta) // others are no text
+		if v.Bytes = textBytes(text); strings.HasSuffix(kind, audioEvent) {
+			v.Bytes = len(text) / perTextByte
+		}
+		if kind == "response.output_text.delta" && text != "" {
+			v.Deltas = append(v.Deltas, Delta{0, text})
 		}
 	}
-	switch r.Type {
+	switch kind {
 	case "": // some servers report failures like this
 		v.Done, v.Failed = true, c.ParseFault(data)
 		if v.Failed.Message == "" {
 			return fmt.Errorf("%w: an event has no type", ErrForm)
 		}
 	case "response.created", "response.queued", "response.in_progress":
-		if r.Response == nil {
-			break
-		}
-		if id := c.textOf(r.Response.ID); id != "" {
-			created, _ := whole(r.Response.Created) // 0 if missing
-			v.Start = &Start{id, created, c.textOf(r.Response.Model)}
+		if response.ID != "" {
+			v.Start = &Start{response.ID, response.created, response.model}
 		}
 	case "response.completed", "response.incomplete":
 		v.Done = true
 	case failedEvent, errorEvent:
 		v.Done, v.Typed = true, true
-		if r.Response != nil {
-			v.Failed = c.fault(r.Response.Error, maxFaultNesting)
-		}
-		if v.Failed.Message == "" {
+		if v.Failed = c.fault(response.fault, maxFaultNesting); v.Failed.Message == "" {
 			v.Failed = c.ParseFault(data)
 		}
-		if v.Failed.Type == r.Type { // it is the name of the event
+		if v.Failed.Type == kind { // it is the name of the event
 			v.Failed.Type = ""
 		}
 		v.Failed.Message = cmp.Or(v.Failed.Message, "the model failed")
 	}
-	if r.Response != nil {
-		v.Usage = usageOf(r.Response.Usage)
-	}
+	v.Usage = response.Usage
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	case Messages:
 		ok = w.message()
 	case Chat:
-		ok = w.fields(func(name string) bool {
+		ok = w.named(func(name string) bool {
 			if !strings.EqualFold(name, "choices") || w.sees() != '[' {
 				return w.whole(name)
 			}
@@ -49,7 +49,7 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	default:
 		kind, ids := w.part()
 		place := Place{Key: ids}
-		ok = w.fields(func(name string) bool {
+		ok = w.named(func(name string) bool {
 			if !strings.EqualFold(name, "delta") || !strings.HasSuffix(kind, deltaEvent) || w.sees() != '"' {
 				return w.whole(name)
 			}
@@ -131,30 +131,9 @@ type walker struct {
 	place  Place  // of a choice
 }
 
-// sees returns the first byte of the next value; 0 is the end.
-func (w *walker) sees() byte {
-	w.blanks()
-	if w.at == len(w.b) {
-		return 0
-	}
-	return w.b[w.at]
-}
-
-// fields reads an object; value reads the value of each field.
-func (w *walker) fields(value func(name string) bool) bool {
-	return w.list('{', '}', func() bool {
-		name, ok := w.text()
-		return ok && w.next(':') && value(name)
-	})
-}
-
-// elements reads a list.
-func (w *walker) elements(value func(i int) bool) bool {
-	i := -1
-	return w.array(func() bool {
-		i++
-		return value(i)
-	})
+// named reads an object; value reads the value of each field.
+func (w *walker) named(value func(name string) bool) bool {
+	return w.fields(func(name []byte) bool { return value(string(name)) })
 }
 
 // replace writes other JSON in place of the input since begin.
@@ -165,13 +144,12 @@ func (w *walker) replace(begin int, with []byte) {
 
 // whole reads a complete value.
 func (w *walker) whole(name string) bool {
-	w.blanks()
-	begin := w.at
-	if !w.skip() {
+	value, ok := w.value()
+	if !ok {
 		return false
 	}
-	if value, n := w.Whole(name, w.b[begin:w.at]); n > 0 {
-		w.replace(begin, value)
+	if with, n := w.Whole(name, value); n > 0 {
+		w.replace(w.at-len(value), with)
 	}
 	return true
 }
@@ -193,18 +171,14 @@ func (w *walker) piece(p Place) bool {
 // index looks ahead for the index of the next object; otherwise is the default.
 func (w *walker) index(otherwise int) int {
 	ahead, n := walker{scanner: w.scanner}, otherwise
-	ahead.fields(func(name string) bool {
-		ahead.blanks()
-		begin := ahead.at
-		if !ahead.skip() {
-			return false
-		}
+	ahead.named(func(name string) bool {
+		value, ok := ahead.value()
 		if strings.EqualFold(name, "index") {
-			if index, ok := whole(ahead.b[begin:ahead.at]); ok {
+			if index, ok := whole(value); ok {
 				n = index
 			}
 		}
-		return true
+		return ok
 	})
 	return n
 }
@@ -215,7 +189,7 @@ func (w *walker) choice() bool {
 		return w.whole("")
 	}
 	w.place.Choice = w.index(0)
-	return w.fields(func(name string) bool {
+	return w.named(func(name string) bool {
 		if !strings.EqualFold(name, "delta") {
 			return w.whole(name)
 		}
@@ -235,7 +209,7 @@ func (w *walker) delta(of, open, closers string) bool {
 			return w.piece(w.place)
 		}
 	case '{':
-		return w.fields(func(name string) bool {
+		return w.named(func(name string) bool {
 			switch {
 			case slices.Contains(standing, name):
 				return w.whole(name)
@@ -262,7 +236,7 @@ func (w *walker) delta(of, open, closers string) bool {
 func (w *walker) part() (kind string, key []byte) {
 	ahead := walker{scanner: w.scanner}
 	var ids [4][]byte
-	ahead.fields(func(name string) bool {
+	ahead.named(func(name string) bool {
 		ahead.blanks()
 		begin := ahead.at
 		if name == "type" && ahead.sees() == '"' {
@@ -289,7 +263,7 @@ func (w *walker) part() (kind string, key []byte) {
 func (w *walker) withoutLogprobs(e Endpoint) bool {
 	switch w.sees() {
 	case '{':
-		return w.fields(func(name string) bool {
+		return w.named(func(name string) bool {
 			if name != "logprobs" {
 				return w.withoutLogprobs(e)
 			}

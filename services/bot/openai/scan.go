@@ -6,198 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Most messages of upstreams have one form. This file reads them in one pass, without reflection, at a fraction of
-// the cost. For any other form the functions return false, and encoding/json reads it. Both always agree.
-
-// scanEvent reads an event of /v1/chat/completions into v, which is empty.
-func scanEvent(data []byte, v *Event) bool {
-	s := scanner{b: data}
-	var choices, used bool
-	complete := s.object(func(key []byte) bool {
-		switch string(key) {
-		case "choices":
-			if choices {
-				return false // a second one is merged with the first
-			}
-			choices = true
-			return s.array(func() bool { return s.delta(v) })
-		case "usage":
-			if used {
-				return false
-			}
-			used = true
-			usage, ok := s.usage()
-			v.Usage = usage
-			return ok
-		case "error", "message", "detail":
-			return s.null()
-		}
-		return s.skip()
-	})
-	if !complete || !s.end() {
-		*v = Event{Deltas: v.Deltas[:0], Ended: v.Ended[:0]}
-		return false
-	}
-	v.UsageOnly = v.Usage != nil && s.elements == 0
-	return true
-}
-
-// delta reads a choice of an event.
-func (s *scanner) delta(v *Event) bool {
-	s.elements++
-	var d Delta
-	var ended bool
-	var aside lengths
-	var seen seen
-	ok := s.object(func(key []byte) bool {
-		switch string(key) {
-		case "index":
-			return seen.first(0) && s.number(&d.Choice)
-		case "finish_reason":
-			text, ok := s.text()
-			ended = text != ""
-			return seen.first(1) && ok
-		case "delta":
-			return seen.first(2) && s.object(func(key []byte) bool {
-				switch string(key) {
-				case "content":
-					var ok bool
-					d.Text, ok = s.text()
-					return seen.first(3) && ok
-				case "tool_calls":
-					return s.null()
-				}
-				return s.aside(key, &aside)
-			})
-		}
-		return s.skip()
-	})
-	v.Bytes += aside.bytes()
-	if d.Text != "" {
-		v.Deltas = append(v.Deltas, d)
-		v.Bytes += textBytes(d.Text)
-	}
-	if ended {
-		v.Ended = append(v.Ended, d.Choice)
-	}
-	return ok
-}
-
-// scanReply reads a whole answer of /v1/chat/completions.
-func scanReply(body []byte) (r Reply, ok bool) {
-	s := scanner{b: body}
-	var seen seen
-	ok = s.object(func(key []byte) bool {
-		switch string(key) {
-		case "choices":
-			return seen.first(0) && s.array(func() bool { return s.message(&r) })
-		case "usage":
-			var ok bool
-			r.Usage, ok = s.usage()
-			return seen.first(1) && ok
-		}
-		return s.skip()
-	})
-	if !ok || !s.end() || s.elements == 0 {
-		return Reply{}, false
-	}
-	return r, true
-}
-
-// message reads a choice of a reply.
-func (s *scanner) message(r *Reply) bool {
-	first := s.elements == 0
-	s.elements++
-	var seen seen
-	return s.object(func(key []byte) bool {
-		if string(key) != "message" {
-			return s.skip()
-		}
-		var aside lengths
-		ok := seen.first(0) && s.object(func(key []byte) bool {
-			switch string(key) {
-			case "content":
-				text, ok := s.text()
-				if first {
-					r.Text = text
-				}
-				r.Bytes += textBytes(text)
-				return seen.first(1) && ok
-			case "tool_calls":
-				return s.null()
-			}
-			return s.aside(key, &aside)
-		})
-		r.Bytes += aside.bytes()
-		return ok
-	})
-}
-
-// lengths has the lengths of the fields of aside.
-type lengths struct {
-	reasoning, refusal int
-	seen               seen
-}
-
-func (d *lengths) bytes() int { return d.reasoning + d.refusal }
-
-// aside reads the value of a field other than content, and notes its length.
-func (s *scanner) aside(key []byte, to *lengths) bool {
-	switch string(key) {
-	case "reasoning_content":
-		return to.seen.first(0) && s.count(&to.reasoning)
-	case "reasoning":
-		return to.seen.first(1) && s.count(&to.reasoning)
-	case "refusal":
-		return to.seen.first(2) && s.count(&to.refusal)
-	}
-	return s.skip()
-}
-
-// count reads any value, and notes the length of a text if it is the longest so far.
-func (s *scanner) count(longest *int) bool {
-	s.blanks()
-	if s.at == len(s.b) || s.b[s.at] != '"' {
-		return s.skip()
-	}
-	text, ok := s.text()
-	*longest = max(*longest, textBytes(text))
-	return ok
-}
-
-// usage reads a usage, or null.
-func (s *scanner) usage() (*Usage, bool) {
-	s.blanks()
-	begin := s.at
-	if s.null() {
-		return nil, true
-	}
-	if !s.skip() {
-		return nil, false
-	}
-	u := usageOf(s.b[begin:s.at])
-	return u, u != nil
-}
-
-// seen is the set of an object's fields so far.
-type seen uint8
-
-// first notes a field, and reports whether it is new.
-func (s *seen) first(bit int) bool {
-	was := *s
-	*s |= 1 << bit
-	return *s != was
-}
-
 // maxNesting bounds how deep values may be nested.
-const maxNesting = 100
+const maxNesting = 1000
 
-// A scanner reads a JSON value (RFC 8259). Its methods return false for forms that encoding/json has to read.
+// A scanner reads a JSON value (RFC 8259) in one pass, without reflection. Its methods return false for what is not JSON, and for
+// a value of another kind than they read.
 type scanner struct {
-	b        []byte
-	at       int
-	depth    int
-	elements int // of the list that matters
+	b     []byte
+	at    int
+	depth int
 }
 
 func (s *scanner) blanks() {
@@ -247,21 +64,48 @@ func (s *scanner) list(begin, end byte, item func() bool) bool {
 
 func (s *scanner) array(item func() bool) bool { return s.list('[', ']', item) }
 
-// object reads an object; value reads the value of each field. Names with capitals are left to encoding/json, which
-// ignores case.
-func (s *scanner) object(value func(key []byte) bool) bool {
-	return s.list('{', '}', func() bool {
-		key, plain, ok := s.quoted()
-		if !ok || !plain || !s.next(':') {
-			return false
-		}
-		for _, c := range key {
-			if c-'A' < 26 || c >= utf8.RuneSelf {
-				return false
-			}
-		}
-		return value(key)
+// elements reads an array; value reads each element, i counts them.
+func (s *scanner) elements(value func(i int) bool) bool {
+	i := -1
+	return s.array(func() bool {
+		i++
+		return value(i)
 	})
+}
+
+// fields reads an object; value reads the value of each field.
+func (s *scanner) fields(value func(name []byte) bool) bool {
+	return s.list('{', '}', func() bool {
+		s.blanks()
+		begin := s.at
+		name, plain, ok := s.quoted()
+		if ok && !plain {
+			var meant string
+			meant, ok = decoded(s.b[begin:s.at])
+			name = []byte(meant)
+		}
+		return ok && s.next(':') && value(name)
+	})
+}
+
+// object reads an object, or null.
+func (s *scanner) object(value func(name []byte) bool) bool { return s.null() || s.fields(value) }
+
+// sees returns the first byte of the next value; 0 is the end.
+func (s *scanner) sees() byte {
+	s.blanks()
+	if s.at == len(s.b) {
+		return 0
+	}
+	return s.b[s.at]
+}
+
+// value reads any value, and returns its JSON.
+func (s *scanner) value() ([]byte, bool) {
+	s.blanks()
+	begin := s.at
+	ok := s.skip()
+	return s.b[begin:s.at], ok
 }
 
 // quoted reads a string, and returns the text between its quotes; plain reports that it has no escapes.
@@ -321,9 +165,28 @@ func (s *scanner) text() (string, bool) {
 	if !ok || plain {
 		return string(text), ok
 	}
-	var meant string
-	err := json.Unmarshal(s.b[begin:s.at], &meant)
+	return decoded(s.b[begin:s.at])
+}
+
+// decoded returns what a string with escapes, or with bytes beyond ASCII, means.
+func decoded(quoted []byte) (meant string, ok bool) {
+	err := json.Unmarshal(quoted, &meant)
 	return meant, err == nil
+}
+
+// stringValue reads any value, and returns it if it is a text.
+func (s *scanner) stringValue() (string, bool) {
+	if s.sees() != '"' {
+		return "", s.skip()
+	}
+	return s.text()
+}
+
+// textValue returns a value that is a text; "" for another.
+func textValue(value []byte) string {
+	s := scanner{b: value}
+	text, _ := s.stringValue()
+	return text
 }
 
 func (s *scanner) null() bool { return s.word("null") }
@@ -337,21 +200,11 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// number reads a whole number from 0 to maxCount.
-func (s *scanner) number(to *int) bool {
-	s.blanks()
-	begin, n := s.at, 0
-	for s.at < len(s.b) && s.b[s.at]-'0' < 10 {
-		n = 10*n + int(s.b[s.at]-'0')
-		if s.at++; n > maxCount {
-			return false
-		}
-	}
-	if s.at == begin || s.b[begin] == '0' && s.at > begin+1 || s.at < len(s.b) && bytes.IndexByte([]byte(".eE"), s.b[s.at]) >= 0 {
-		return false
-	}
-	*to = n
-	return true
+// number reads any value; other than a whole number it counts as 0.
+func (s *scanner) number() (n int, ok bool) {
+	value, ok := s.value()
+	n, _ = whole(value)
+	return n, ok
 }
 
 // skip reads any value.

@@ -1,106 +1,180 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
-// event is what the standard library reads of an event.
-func event(data []byte) (v Event, err error) {
-	err = Standard().parseChat(data, &v)
-	return v, err
+// A reference is a message or a delta as encoding/json reads it.
+type reference struct {
+	Content          json.RawMessage
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Reasoning        json.RawMessage
+	Refusal          json.RawMessage
+	ToolCalls        []struct {
+		Function, Custom struct{ Name, Arguments, Input json.RawMessage }
+	} `json:"tool_calls"`
 }
 
-// agrees fails the test if what is read in one go is something else than the standard library
-// reads. It tells whether it was read.
+func (s *reference) read() (text string, bytes int) {
+	length := func(value json.RawMessage) int {
+		var text string
+		_ = json.Unmarshal(value, &text)
+		return len(text)
+	}
+	made := func(value json.RawMessage) int {
+		if len(value) > 0 && (value[0] == '{' || value[0] == '[') {
+			return len(value)
+		}
+		return length(value)
+	}
+	var list []json.RawMessage
+	if bytes = made(s.Content); json.Unmarshal(s.Content, &text) != nil && json.Unmarshal(s.Content, &list) == nil {
+		bytes = 0
+		for _, each := range list {
+			var part struct{ Text, Refusal, Thinking json.RawMessage }
+			if json.Unmarshal(each, &part) != nil {
+				bytes += len(each)
+				continue
+			}
+			var piece string
+			if json.Unmarshal(part.Text, &piece) == nil {
+				text += piece
+			}
+			bytes += made(part.Text) + length(part.Refusal) + made(part.Thinking)
+		}
+	}
+	bytes += max(length(s.ReasoningContent), length(s.Reasoning)) + length(s.Refusal)
+	for _, call := range s.ToolCalls {
+		bytes += length(call.Function.Name) + made(call.Function.Arguments) + length(call.Custom.Name) + made(call.Custom.Input)
+	}
+	return text, bytes
+}
+
+// agrees fails the test if a reply and an event are read otherwise than by encoding/json. It tells whether they are readable.
 func agrees(t interface {
 	Fatalf(format string, args ...any)
 }, data []byte,
-) (events, replies bool) {
+) (event, reply bool) {
+	var v struct {
+		Choices []struct {
+			Index   json.RawMessage
+			Finish  json.RawMessage `json:"finish_reason"`
+			Delta   reference
+			Message json.RawMessage
+		}
+		Usage json.RawMessage
+	}
+	event = json.Unmarshal(data, &v) == nil
 	var got Event
-	if events = scanEvent(data, &got); events {
-		want, err := event(data)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Fatalf("%q: %v\n%s", data, err, diff)
-		}
-	} else if diff := cmp.Diff(Event{Deltas: got.Deltas[:0], Ended: got.Ended[:0]}, got); diff != "" {
-		t.Fatalf("%q: something is left\n%s", data, diff)
+	if err := got.parseChat(Standard(), data); (err == nil) != event {
+		t.Fatalf("%q as an event: %v", data, err)
 	}
-	reply, replies := scanReply(data)
-	if replies {
-		want, err := Standard().parseReply(data)
-		if diff := cmp.Diff(want, reply); err != nil || diff != "" {
-			t.Fatalf("%q: %v\n%s", data, err, diff)
+	want := Event{Usage: usageOf(v.Usage), Failed: got.Failed, UsageOnly: len(v.Choices) == 0 && usageOf(v.Usage) != nil}
+	for _, c := range v.Choices {
+		index, _ := whole(c.Index)
+		text, bytes := c.Delta.read()
+		if text != "" {
+			want.Deltas = append(want.Deltas, Delta{index, text})
 		}
+		var reason string
+		if _ = json.Unmarshal(c.Finish, &reason); reason != "" {
+			want.Ended = append(want.Ended, index)
+		}
+		want.Bytes += bytes
 	}
-	return events, replies
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); event && diff != "" {
+		t.Fatalf("%q\n%s", data, diff)
+	}
+
+	var r struct {
+		Choices []struct{ Message reference }
+		Usage   json.RawMessage
+	}
+	reply = json.Unmarshal(data, &r) == nil && len(r.Choices) > 0
+	answer, err := Standard().ParseReply(Chat, data)
+	if (err == nil) != reply {
+		t.Fatalf("%q as a reply: %v", data, err)
+	}
+	whole := Reply{Usage: usageOf(r.Usage)}
+	for i, c := range r.Choices {
+		text, bytes := c.Message.read()
+		if i == 0 {
+			whole.Text = text
+		}
+		whole.Bytes += bytes
+	}
+	if diff := cmp.Diff(whole, answer); reply && diff != "" {
+		t.Fatalf("%q\n%s", data, diff)
+	}
+	return event, reply
 }
 
-// The usual forms are read in one go. All others are left to the standard library, and nothing is
-// read otherwise.
+// What is read is what encoding/json reads, but for names in capitals and members that come twice.
 func TestScan(t *testing.T) {
 	chunk := func(choice string) string {
 		return `{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[` + choice + `],"usage":null}`
 	}
 	for data, want := range map[string]bool{
 		chunk(`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`): true,
-		chunk(`{"index":0,"delta":{"content":" keep"},"finish_reason":null}`):                               true,
 		chunk(`{"index":2,"delta":{"content":"\"\u00e9\\ é 天"},"finish_reason":null}`):                      true,
 		chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`):                                              true,
 		chunk(`{"delta":{"content":null,"x":[1,-2.5e3,{"A":true}]}},{"index":1,"delta":{"content":"b"}}`):   true,
 		chunk(``): true,
 		`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"details":{"x":[]}}}`: true,
 		" { } ": true,
-		chunk(`{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}`):                    false,
-		chunk(`{"index":0,"delta":{"tool_calls":null,"content":"a"}}`):                                              true,
-		chunk(`{"index":0,"delta":{"content":null,"reasoning_content":"w\u0068y","reasoning":"why","refusal":""}}`): true,
-		chunk(`{"index":0,"delta":{"reasoning":{"a":[]},"reasoning_content":null,"refusal":"no"}}`):                 true,
-		chunk(`{"index":0,"delta":{"refusal":"no","refusal":"yes"}}`):                                               false,
-		chunk(`{"Index":1,"delta":{"content":"a"}}`):                                                                false,
-		chunk(`{"index":1,"index":2,"delta":{"content":"a"}}`):                                                      false,
-		chunk(`{"index":-1,"delta":{"content":"a"}}`):                                                               false,
-		chunk(`{"index":1073741825,"delta":{"content":"a"}}`):                                                       false,
-		chunk(`{"index":1.0,"delta":{"content":"a"}}`):                                                              false,
-		chunk(`{"index":01,"delta":{"content":"a"}}`):                                                               false,
-		chunk("{\"delta\":{\"content\":\"\xff\"}}"):                                                                 true,
-		`{"error":{"message":"overloaded"}}`:                                                                        false,
-		`{"error":null}`:                                                                                            true,
-		`{"detail":"overloaded"}`:                                                                                   false,
-		`{"message":"overloaded"}`:                                                                                  false,
-		`{"usage":{"prompt_tokens":9}}`:                                                                             false,
-		`{"usage":{"prompt_tokens":1073741825,"completion_tokens":3}}`:                                              false,
-		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`:                                                      false,
-		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                                      true,
-		`{"choices":[],"choices":[]}`:                                                                               false,
-		`{"choices":[`:                                                                                              false,
-		`{"a":1}}`:                                                                                                  false,
-		`{"a":"\x"}`:                                                                                                false,
-		`{"a":"\u12g4"}`:                                                                                            false,
-		`{"a":-}`:                                                                                                   false,
-		`{"a":01}`:                                                                                                  false,
-		`{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`:                                         false,
+		chunk(`{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},null,{"custom":{"name":"g","input":{"a":1}}}]}}`): true,
+		chunk(`{"index":0,"delta":{"tool_calls":null,"content":"a"}}`):                                                                        true,
+		chunk(`{"index":0,"delta":{"content":null,"reasoning_content":"w\u0068y","reasoning":"why","refusal":""}}`):                           true,
+		chunk(`{"index":0,"delta":{"reasoning":{"a":[]},"reasoning_content":null,"refusal":"no"}}`):                                           true,
+		chunk(`{"index":0,"delta":{"content":[{"type":"text","text":"a"},{"refusal":"b"},{"thinking":[1]},"c",null]}}`):                       true,
+		chunk(`{"\u0069ndex":1,"delta":{"content":7}}`):                                                                                       true,
+		chunk(`{"index":-1,"delta":{"content":"a"}}`):                                                                                         true,
+		chunk(`{"index":1073741825,"delta":{"content":"a"}}`):                                                                                 true,
+		chunk(`{"index":1.0,"delta":{"content":{"a":"b"}}}`):                                                                                  true,
+		chunk(`{"index":01,"delta":{"content":"a"}}`):                                                                                         false,
+		chunk(`{"delta":"a"}`):                                 false,
+		chunk("{\"delta\":{\"content\":\"\xff\"}}"):            true,
+		`{"error":null}`:                                       true,
+		`{"usage":{"prompt_tokens":9}}`:                        true,
+		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`: true,
+		`{"choices":{}}`:                                       false,
+		`{"choices":[`:                                         false,
+		`{"a":1}}`:                                             false,
+		`{"a":"\x"}`:                                           false,
+		`{"a":"\u12g4"}`:                                       false,
+		`{"a":-}`:                                              false,
+		`{"a":01}`:                                             false,
+		`{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: true,
 	} {
-		if events, _ := agrees(t, []byte(data)); events != want {
-			t.Errorf("%s was read: %v", data, events)
+		if event, _ := agrees(t, []byte(data)); event != want {
+			t.Errorf("%s was read: %v", data, event)
 		}
 	}
 	for data, want := range map[string]bool{
 		`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","refusal":null,"content":"to \"keep\""},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3}}`: true,
 		`{"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}]}`:               true,
 		`{"choices":[{"message":{"content":"a","reasoning":"why","refusal":7}}]}`:             true,
-		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f"}}]}}]}`: false,
-		`{"choices":[{"message":{"content":"a"},"message":{"content":"b"}}]}`:                 false,
-		`{"choices":[]}`: false,
-		`{"choices":[{"message":{"content":1}}]}`: false,
+		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f"}}]}}]}`: true,
+		`{"choices":[null]}`:                      true,
+		`{"choices":[]}`:                          false,
+		`{"choices":[{"message":{"content":1}}]}`: true,
 	} {
-		if _, replies := agrees(t, []byte(data)); replies != want {
-			t.Errorf("%s was read: %v", data, replies)
+		if _, reply := agrees(t, []byte(data)); reply != want {
+			t.Errorf("%s was read: %v", data, reply)
 		}
+	}
+	deep := strings.Repeat("[", 2*maxNesting) + strings.Repeat("]", 2*maxNesting)
+	if _, err := Standard().ParseReply(Chat, []byte(`{"a":`+deep+`}`)); !errors.Is(err, ErrForm) {
+		t.Errorf("too deep: %v", err)
 	}
 }
 
@@ -111,7 +185,7 @@ func TestScanAgrees(t *testing.T) {
 			return string(b)
 		}))
 		number := rapid.OneOf(rapid.Just("0"), rapid.Just("null"), rapid.Map(rapid.IntRange(-3, 1<<31), func(n int) string { return fmt.Sprint(n) }))
-		key := rapid.SampledFrom([]string{"index", "delta", "content", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "message", "detail", "reasoning_content", "reasoning", "refusal", "Content", "x"})
+		key := rapid.SampledFrom([]string{"index", "delta", "content", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "message", "detail", "reasoning_content", "reasoning", "refusal", "x"})
 		var value func(depth int) string
 		value = func(depth int) string {
 			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
@@ -127,8 +201,8 @@ func TestScanAgrees(t *testing.T) {
 				return "[" + strings.Join(items, ", ") + "]"
 			default:
 				var fields []string
-				for range rapid.IntRange(0, 3).Draw(t, "fields") {
-					fields = append(fields, `"`+key.Draw(t, "key")+`": `+value(depth-1))
+				for _, name := range rapid.SliceOfNDistinct(key, 0, 3, rapid.ID).Draw(t, "names") {
+					fields = append(fields, `"`+name+`": `+value(depth-1))
 				}
 				return "{" + strings.Join(fields, ",") + "}"
 			}
@@ -146,5 +220,18 @@ func FuzzScan(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { agrees(t, data) })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var value any
+		if json.Unmarshal(data, &value) == nil { // names that come once, and have no capitals
+			if data, _ = json.Marshal(value); bytes.Equal(data, bytes.ToLower(data)) {
+				agrees(t, data)
+				return
+			}
+		}
+		var v Event
+		for e := range Endpoint(Endpoints) {
+			_, _ = Standard().ParseReply(e, data)
+			_ = Standard().ParseEvent(e, Frame{Data: data}, &v)
+		}
+	})
 }

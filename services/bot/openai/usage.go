@@ -9,34 +9,34 @@ import (
 // usageOf parses a usage, in the forms of OpenAI's endpoints and of several servers. It returns nil for an empty or
 // impossible one: an answer must not fail for it.
 func usageOf(value []byte) *Usage {
-	w := walker{scanner: scanner{b: value}}
-	if w.sees() != '{' {
+	s := scanner{b: value}
+	if s.sees() != '{' {
 		return nil
 	}
 	var u Usage
 	var prompt, completion, input, output count
-	ok := w.fields(func(name string) bool {
-		switch name {
+	ok := s.fields(func(name []byte) bool {
+		switch string(name) {
 		case "prompt_tokens":
-			return w.count(&prompt)
+			return s.count(&prompt)
 		case "completion_tokens":
-			return w.count(&completion)
+			return s.count(&completion)
 		case "input_tokens":
-			return w.count(&input)
+			return s.count(&input)
 		case "output_tokens":
-			return w.count(&output)
+			return s.count(&output)
 		case "prompt_tokens_details", "input_tokens_details":
-			return w.kinds(func(name string) *int { return u.promptKind(name) })
+			return s.kinds(func(name string) *int { return u.promptKind(name) })
 		case "completion_tokens_details", "output_tokens_details":
-			return w.kinds(func(name string) *int { return u.completionKind(name) })
+			return s.kinds(func(name string) *int { return u.completionKind(name) })
 		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
-			return w.kind(&u.Cached)
+			return s.kind(&u.Cached)
 		case "cache_creation_input_tokens", "cache_write_tokens":
-			return w.kind(&u.CacheWrite)
+			return s.kind(&u.CacheWrite)
 		}
-		return w.skip()
+		return s.skip()
 	})
-	if !ok || !w.end() {
+	if !ok || !s.end() {
 		return nil
 	}
 	if !prompt.there {
@@ -82,22 +82,20 @@ type count struct {
 }
 
 // count reads any value as a number of tokens.
-func (w *walker) count(to *count) bool {
-	w.blanks()
-	begin := w.at
-	if !w.skip() {
+func (s *scanner) count(to *count) bool {
+	value, ok := s.value()
+	if !ok {
 		return false
 	}
-	value := w.b[begin:w.at]
 	to.there = string(value) != "null"
 	to.n, to.ok = whole(value)
 	return true
 }
 
 // kind reads any value, and notes it if it is a number of tokens. Some servers send one number under two names.
-func (w *walker) kind(to *int) bool {
+func (s *scanner) kind(to *int) bool {
 	var n count
-	if !w.count(&n) {
+	if !s.count(&n) {
 		return false
 	}
 	*to = max(*to, n.n)
@@ -105,15 +103,15 @@ func (w *walker) kind(to *int) bool {
 }
 
 // kinds reads an object of numbers, or any other value.
-func (w *walker) kinds(of func(name string) *int) bool {
-	if w.sees() != '{' {
-		return w.skip()
+func (s *scanner) kinds(of func(name string) *int) bool {
+	if s.sees() != '{' {
+		return s.skip()
 	}
-	return w.fields(func(name string) bool {
-		if to := of(name); to != nil {
-			return w.kind(to)
+	return s.fields(func(name []byte) bool {
+		if to := of(string(name)); to != nil {
+			return s.kind(to)
 		}
-		return w.skip()
+		return s.skip()
 	})
 }
 
