@@ -1,9 +1,11 @@
 package cache
 
 import (
-	"container/list"
+	"math"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Sharded is 32 tables with a lock each. The least recently used value of a table goes first.
@@ -14,13 +16,11 @@ type Sharded[V Value] struct {
 
 type shard[V Value] struct {
 	mu     sync.Mutex // guards what follows
-	values map[string]*list.Element
-	order  *list.List // of *item[V], what was used last first
+	values *simplelru.LRU[string, item[V]]
 	used   int64
 }
 
 type item[V Value] struct {
-	key  string
 	v    V
 	ends time.Time
 }
@@ -29,7 +29,8 @@ type item[V Value] struct {
 func NewSharded[V Value](bytes int64) *Sharded[V] {
 	t := &Sharded[V]{bytes: bytes / shards}
 	for i := range t.shards {
-		t.shards[i].values, t.shards[i].order = map[string]*list.Element{}, list.New()
+		s := &t.shards[i]
+		s.values, _ = simplelru.NewLRU(math.MaxInt, func(_ string, i item[V]) { s.used -= i.v.Size() }) // fails for a bound of 0
 	}
 	return t
 }
@@ -39,17 +40,12 @@ func (t *Sharded[V]) Get(key string, now time.Time) (v V, ok bool) {
 	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.values[key]
-	if e == nil {
+	i, ok := s.values.Get(key)
+	if ok && !now.Before(i.ends) {
+		s.values.Remove(key)
 		return v, false
 	}
-	i := e.Value.(*item[V])
-	if !now.Before(i.ends) {
-		s.remove(e)
-		return v, false
-	}
-	s.order.MoveToFront(e)
-	return i.v, true
+	return i.v, ok
 }
 
 // Keep is Table's. A value that is too large for its shard is not kept.
@@ -57,16 +53,13 @@ func (t *Sharded[V]) Keep(key string, v V, ends time.Time) {
 	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.values[key]; e != nil {
-		s.remove(e)
-	}
+	s.values.Remove(key)
 	if v.Size() > t.bytes {
 		return
 	}
-	s.values[key] = s.order.PushFront(&item[V]{key, v, ends})
-	s.used += v.Size()
-	for s.used > t.bytes {
-		s.remove(s.order.Back())
+	s.values.Add(key, item[V]{v, ends})
+	for s.used += v.Size(); s.used > t.bytes; {
+		s.values.RemoveOldest()
 	}
 }
 
@@ -75,17 +68,7 @@ func (t *Sharded[V]) Remove(key string) {
 	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.values[key]; e != nil {
-		s.remove(e)
-	}
-}
-
-// remove takes a value out. The caller holds s.mu.
-func (s *shard[V]) remove(e *list.Element) {
-	i := e.Value.(*item[V])
-	s.order.Remove(e)
-	delete(s.values, i.key)
-	s.used -= i.v.Size()
+	s.values.Remove(key)
 }
 
 // Held is Table's.
@@ -93,7 +76,7 @@ func (t *Sharded[V]) Held() (values int, bytes int64) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		values += len(s.values)
+		values += s.values.Len()
 		bytes += s.used
 		s.mu.Unlock()
 	}
