@@ -3,8 +3,8 @@
 # dyno-bot, with authentication, limits of three resources and a ledger in SQLite, against
 # LiteLLM's proxy (with its master key, without a database) and Portkey's gateway (which knows no
 # keys). Gateways in turns on one CPU, model server (dyno serve llm, no delays, 16 tokens an answer)
-# and generator on the other, 16 connections, closed loop; whole answers first, the same asked by wrk, and streams
-# then.
+# and generator on the other, 16 connections, closed loop; whole answers first, the same asked by wrk, streams
+# then, and at last whole answers of a model that is behind Anthropic's API: a second dyno-bot, on the generator's CPU, has it.
 #
 #   bench/bot-vs-gateways.sh | tee bench/bot-vs-gateways.txt
 #
@@ -35,23 +35,36 @@ fi
 
 dir=$(mktemp -d)
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
-model=$port bot=$((port + 10)) litellm=$((port + 20)) other=$((port + 30))
-bot_config "$bot" "$model" "$dir/bot.db" >"$dir/bot.yaml"
+model=$port bot=$((port + 10)) litellm=$((port + 20)) other=$((port + 30)) anthropic=$((port + 40))
+{
+	bot_config "$bot" "$model" "$dir/bot.db" | sed '/^upstreams:/,/^max_concurrent/d'
+	cat <<CONF
+upstreams:
+  - {name: model, url: "http://127.0.0.1:$model/v1", models: {dyno-1: dyno-1}, max_concurrent: 20000, price: {prompt: 500, completion: 1500}}
+  - {name: anthropic, dialect: anthropic, url: "http://127.0.0.1:$anthropic/v1", key_file: "$dir/key", models: {claude: dyno-1}, max_concurrent: 20000, price: {prompt: 500, completion: 1500}}
+max_concurrent: 20000
+CONF
+} >"$dir/bot.yaml"
+(umask 077 && echo "$bot_key" >"$dir/key")
+bot_config "$anthropic" "$model" "$dir/anthropic.db" >"$dir/anthropic.yaml"
 cat >"$dir/litellm.yaml" <<CONF
 model_list:
   - model_name: dyno-1
     litellm_params: {model: openai/dyno-1, api_base: "http://127.0.0.1:$model/v1", api_key: none}
+  - model_name: claude
+    litellm_params: {model: anthropic/dyno-1, api_base: "http://127.0.0.1:$anthropic", api_key: $bot_key}
 general_settings: {master_key: sk-$bot_key}
 CONF
 
 on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$model"
+on "$load_cpu" "${dyno%/*}/dyno-bot" --config "$dir/anthropic.yaml"
 on "$server_cpu" env GOMAXPROCS=1 "${dyno%/*}/dyno-bot" --config "$dir/bot.yaml"
 bot_process=$started
 on "$server_cpu" env HOME="$dir" "$peers/venv/bin/litellm" --config "$dir/litellm.yaml" --host 127.0.0.1 --port "$litellm"
 litellm_process=$started
 on "$server_cpu" node "$peers/portkey/$portkey/build/start-server.js" --port="$other" --headless
 other_process=$started
-ready "$model" "$bot" "$litellm" "$other"
+ready "$model" "$anthropic" "$bot" "$litellm" "$other"
 
 # ask NAME PROCESS URL BODY HEADER…: loads a gateway, and says how many answers were good and what
 # CPU time its process took.
@@ -89,13 +102,13 @@ subject() { # KIND NAME PROCESS URL HEADER…
 	shift 4
 	jq -n --arg name "$name" --arg cpus "$load_cpu" --arg log "$dir/$kind.$name" --args \
 		'{$name, $cpus, count: "tee -a \($log) | jq .ok", cpu: "jq .cpu", run: $ARGS.positional}' -- \
-		"$dir/ask" "$process" "$kind" "$url/v1/chat/completions" "$(chat false)" "$@"
+		"$dir/ask" "$process" "$kind" "$url/v1/chat/completions" "$(chat false "$([ "$kind" != translated ] || echo claude)")" "$@"
 }
 go build -o "$dir/pair" ./experiments/bench/pair
 
 echo "made by: ROUNDS=$rounds SECONDS_EACH=$seconds CONNECTIONS=$connections bench/bot-vs-gateways.sh"
 echo "litellm $("$peers/venv/bin/pip" show litellm 2>/dev/null | sed -n 's/^Version: //p'), @portkey-ai/gateway $(jq -r .version "$peers/portkey/$portkey/package.json"), node $(node --version)"
-for kind in whole wrk streamed; do
+for kind in whole wrk streamed translated; do
 	# Portkey's provider openai does not stream with this Node.js (TypeError: immutable). Another one of the
 	# same protocol may; where its streams are none that clients can read to their end, it is left out.
 	echo
@@ -105,12 +118,13 @@ for kind in whole wrk streamed; do
 		echo "portkey is left out: its streams do not end as they should"
 		names=(litellm dyno-bot)
 	fi
+	[ "$kind" != translated ] || names=(litellm dyno-bot)
 	{
 		subject "$kind" litellm "$litellm_process" "http://127.0.0.1:$litellm" "Authorization: Bearer sk-$bot_key"
 		[ ${#names[@]} -eq 2 ] || subject "$kind" portkey "$other_process" "http://127.0.0.1:$other" "x-portkey-provider: together-ai" "x-portkey-custom-host: http://127.0.0.1:$model" "Authorization: Bearer none"
 		subject "$kind" dyno-bot "$bot_process" "http://127.0.0.1:$bot" "Authorization: Bearer $bot_key"
 	} | jq -s --argjson rounds "$rounds" --arg kind "$kind" --arg c "$connections" '{
-		title: "Chats with \({wrk: "whole"}[$kind] // $kind) answers of 16 tokens, \($c) connections, closed loop\({wrk: ", asked by wrk"}[$kind] // ""): chats per CPU-second of the gateway",
+		title: "Chats with \({wrk: "whole", translated: "whole"}[$kind] // $kind) answers of 16 tokens, \($c) connections, closed loop\({wrk: ", asked by wrk", translated: ", of a model behind the API of Anthropic"}[$kind] // ""): chats per CPU-second of the gateway",
 		key: $kind, unit: "chats", $rounds, base: "litellm", services: [], subjects: .}' >"$dir/plan.json"
 	"$dir/pair" <"$dir/plan.json"
 	echo

@@ -68,7 +68,7 @@ quantile() {
 		}'
 }
 
-# chat STREAM: a request's body.
+# chat STREAM [MODEL]: a request's body.
 chat() {
-	echo '{"model":"dyno-1","max_tokens":16,"stream":'"$1"',"messages":[{"role":"user","content":"How long does light from the sun take to reach us, and why?"}]}'
+	echo '{"model":"'"${2:-dyno-1}"'","max_tokens":16,"stream":'"$1"',"messages":[{"role":"user","content":"How long does light from the sun take to reach us, and why?"}]}'
 }

@@ -105,7 +105,8 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	if r.Header.Get(lastEventID) != "" {
 		return g.again(w, r)
 	}
-	t := &turn{exchange: g.begin(w, r, "bot"), count: store.Unknown, after: store.Unknown}
+	t := &turn{count: store.Unknown, after: store.Unknown}
+	t.begin(g, w, r, "bot")
 	defer t.close()
 	return t.stages(t.authenticate, t.limit, t.admit, t.enter, t.gather, t.upstream, t.deliver, t.record)
 }
@@ -466,7 +467,7 @@ func (t *turn) relay() {
 			t.events.Say("delta", deltaEvent{string(piece)}, more)
 		}
 	}
-	t.pass(func(_ openai.Frame, e *openai.Event, more bool) {
+	t.pass(func(e *openai.Event, more bool) {
 		for _, d := range e.Deltas {
 			if g.out == nil {
 				buf = append(buf[:0], d.Text...)

@@ -18,6 +18,7 @@ import (
 	"dyno/services/bot/budget"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
+	"dyno/services/bot/metrics"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
@@ -59,9 +60,9 @@ type exchange struct {
 	out     *reply.Writer // of a stream
 }
 
-// begin returns an exchange. It must be closed.
-func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, endpoint string) exchange {
-	return exchange{g: g, w: w, r: r, began: time.Now(), entry: store.Entry{Endpoint: endpoint}}
+// begin begins an exchange, which must be closed. It takes no copy: a stream's stack would keep the room for it.
+func (x *exchange) begin(g *Gateway, w http.ResponseWriter, r *http.Request, endpoint string) {
+	x.g, x.w, x.r, x.began, x.entry.Endpoint = g, w, r, time.Now(), endpoint
 }
 
 // stages serve an exchange one after the other. The first one that refuses ends it.
@@ -339,33 +340,42 @@ func (x *exchange) startStream() {
 }
 
 // pass reads a stream to its end, passes every event to each, and closes the stream. It sets x.err on a failure.
-func (x *exchange) pass(each func(f openai.Frame, e *openai.Event, more bool)) {
+func (x *exchange) pass(each func(e *openai.Event, more bool)) {
 	g, s := x.g, x.answer.Stream
 	defer s.Close()
 	g.stats.Streams.Add(1)
 	defer g.stats.Streams.Add(-1)
-	var lastCame, lastWent time.Time
+	var last passed
 	for {
-		f, e, err := s.Next()
+		e, err := s.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				x.err = err
 			}
 			return
 		}
-		came := time.Now()
-		each(f, e, s.More())
+		last.begin()
+		each(e, s.More())
 		if x.out.Gone {
 			x.ctx.Leave()
 		}
-		went := time.Now()
-		g.stats.Event.Observe(went.Sub(came).Seconds())
-		if !lastCame.IsZero() {
-			g.stats.Gaps[0].Observe(came.Sub(lastCame).Seconds())
-			g.stats.Gaps[1].Observe(went.Sub(lastWent).Seconds())
-		}
-		lastCame, lastWent = came, went
+		last.end(g.stats)
 	}
+}
+
+// passed is when an event came and went, and the one before it.
+type passed struct{ came, went, cameBefore time.Time }
+
+func (p *passed) begin() { p.cameBefore, p.came = p.came, time.Now() }
+
+func (p *passed) end(stats *metrics.Stats) {
+	now := time.Now()
+	stats.Event.Observe(now.Sub(p.came).Seconds())
+	if !p.cameBefore.IsZero() {
+		stats.Gaps[0].Observe(p.came.Sub(p.cameBefore).Seconds())
+		stats.Gaps[1].Observe(now.Sub(p.went).Seconds())
+	}
+	p.went = now
 }
 
 // A historyState says whether a turn was kept.

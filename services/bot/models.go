@@ -46,6 +46,7 @@ type modelCall struct {
 	exchange
 	endpoint openai.Endpoint
 	whole    []byte // the answer, if it is not a stream
+	relay    relay.Relay
 	// For a stream of /v1/responses: its first event, the number of the next one, and whether the upstream's last
 	// event was passed on.
 	start  *openai.Start
@@ -55,7 +56,8 @@ type modelCall struct {
 
 // model serves the endpoints for models.
 func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoint) *reply.Refusal {
-	m := &modelCall{exchange: g.begin(w, r, e.String()), endpoint: e}
+	m := &modelCall{endpoint: e}
+	m.begin(g, w, r, e.String())
 	defer m.close()
 	return m.stages(m.authenticate, m.limit, m.admit, m.gather, m.upstream, m.deliver, m.record)
 }
@@ -131,7 +133,7 @@ func (m *modelCall) deliver() *reply.Refusal {
 	switch {
 	case m.err == nil && m.out != nil:
 		m.startStream()
-		m.relay()
+		m.passOn()
 	case m.err == nil:
 		var masked int
 		m.whole, masked = g.out.JSON(m.answer.Body)
@@ -143,11 +145,11 @@ func (m *modelCall) deliver() *reply.Refusal {
 	return nil
 }
 
-// relay passes a stream on.
-func (m *modelCall) relay() {
-	g := m.g
-	rel := relay.Relay{Codec: g.parts.Codec, Endpoint: m.endpoint, Usage: m.request.IncludeUsage, Masker: g.out}
-	m.pass(func(f openai.Frame, e *openai.Event, more bool) {
+// passOn passes a stream on.
+func (m *modelCall) passOn() {
+	g, rel := m.g, &m.relay
+	rel.Codec, rel.Endpoint, rel.Usage, rel.Masker = g.parts.Codec, m.endpoint, m.request.IncludeUsage, g.out
+	m.pass(func(e *openai.Event, more bool) {
 		if e.Start != nil {
 			m.start = e.Start
 		}
@@ -155,7 +157,7 @@ func (m *modelCall) relay() {
 			m.next = e.Next
 		}
 		b := g.parts.Buffers.Get(reply.ExpectedEvent) // released while the stream waits
-		if b.B = rel.Next(b.B, f, e); len(b.B) > 0 || !more {
+		if b.B = rel.Next(b.B, m.answer.Stream.Frame(), e); len(b.B) > 0 || !more {
 			m.out.Write(b.B, more)
 		}
 		g.parts.Buffers.Put(b)
@@ -163,6 +165,12 @@ func (m *modelCall) relay() {
 			m.answer.Stream.Cancel()
 		}
 	})
+	m.passLast()
+}
+
+// passLast passes on the event by which a stream failed.
+func (m *modelCall) passLast() {
+	rel := &m.relay
 	var failed *upstream.Error
 	switch {
 	case rel.Full:
@@ -171,7 +179,7 @@ func (m *modelCall) relay() {
 		m.out.Write(rel.Next(nil, *failed.Event, &openai.Event{Done: true}), false)
 		m.closed = true
 	}
-	g.stats.Masked("out", rel.Masked())
+	m.g.stats.Masked("out", rel.Masked())
 }
 
 // record accounts for the answer, and then sends its end to the client.

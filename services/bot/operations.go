@@ -27,7 +27,8 @@ type operationCall struct {
 
 // operate serves an operation.
 func (g *Gateway) operate(w http.ResponseWriter, r *http.Request, o *openai.Operation) *reply.Refusal {
-	c := &operationCall{exchange: g.begin(w, r, o.Name), operation: o}
+	c := &operationCall{operation: o}
+	c.begin(g, w, r, o.Name)
 	defer c.close()
 	defer func() { c.upload.free() }()
 	return c.stages(c.authenticate, c.limit, c.read, c.admit, c.gather, c.upstream, c.deliver, c.record)

@@ -94,11 +94,8 @@ func (g *Gateway) routes() http.Handler {
 						status = middleware.Panicked
 					}
 				}()
-				var refused *reply.Refusal
-				if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
-					// Over HTTP/2, an unread body would block other bodies on the connection.
-					refused = reply.Refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
-				} else {
+				refused := needless(method, r)
+				if refused == nil {
 					refused = serve(w, r)
 				}
 				if refused == nil {
@@ -137,19 +134,30 @@ func (g *Gateway) routes() http.Handler {
 	return mux
 }
 
+// needless refuses a body that its method does not have. Over HTTP/2, an unread one would block others on the connection.
+func needless(method string, r *http.Request) *reply.Refusal {
+	if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
+		return reply.Refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
+	}
+	return nil
+}
+
 // atVersion serves the paths of clients' libraries without /v1 as those with it: some libraries expect it in their base
 // URL, and others do not.
 func atVersion(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-		case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio":
-			u, with := *r.URL, *r
-			u.Path, u.RawPath = "/v1"+u.Path, ""
-			with.URL = &u
-			r = &with
-		}
-		next.ServeHTTP(w, r)
-	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, versioned(r)) })
+}
+
+// versioned returns a request with the version in its path.
+func versioned(r *http.Request) *http.Request {
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
+	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio":
+		u, with := *r.URL, *r
+		u.Path, u.RawPath = "/v1"+u.Path, ""
+		with.URL = &u
+		return &with
+	}
+	return r
 }
 
 // panicked logs a handler's panic.

@@ -163,7 +163,7 @@ func ask(t testing.TB, stream bool) *openai.Request {
 func read(s *Stream) (text string, err error) {
 	defer s.Close()
 	for {
-		_, e, err := s.Next()
+		e, err := s.Next()
 		if err != nil {
 			return text, err
 		}

@@ -1257,12 +1257,16 @@ func (s *Stream) alive() {
 	}
 }
 
-// read reads one event.
-func (s *Stream) read() error {
-	var err error
+// read reads one event. Until that is there, a stream's stack has as little as can be: examine is apart from it.
+func (s *Stream) read() (err error) {
 	if s.frame, err = s.reader.Next(); err != nil {
 		return err
 	}
+	return s.examine()
+}
+
+// examine parses an event, and notes what the answer is with it.
+func (s *Stream) examine() error {
 	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame, &s.event); err != nil {
 		return err
 	}
@@ -1322,15 +1326,14 @@ func (s *Stream) begin() *Error {
 	return nil
 }
 
-// Next returns the next event, raw and parsed. Both are valid until the next call. After an event with Done it
-// returns io.EOF. Any other error is an *Error, or that of Ask's context: the answer is not complete.
-func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
+// Next returns the next event, which is valid until the next call, as is its Frame. After an event with Done it returns io.EOF. Any other error is an *Error, or that of Ask's context: the answer is not complete.
+func (s *Stream) Next() (*openai.Event, error) {
 	if s.first {
 		s.first = false
-		return s.frame, &s.event, nil
+		return &s.event, nil
 	}
 	if s.done || s.reader == nil {
-		return openai.Frame{}, nil, io.EOF
+		return nil, io.EOF
 	}
 	s.call.timer.Reset(s.eventTimeout())
 	err := s.read()
@@ -1341,11 +1344,11 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	if s.want.alive != nil {
 		s.want.lastSign = time.Now()
 	}
-	return s.frame, &s.event, nil
+	return &s.event, nil
 }
 
 // fail ends a stream after an error, or, with nil, after the upstream's own failure. It returns the results of Next.
-func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
+func (s *Stream) fail(err error) (*openai.Event, error) {
 	var e *Error
 	if err != nil {
 		if e = s.call.fault(err); errors.Is(err, openai.ErrLarge) {
@@ -1366,15 +1369,18 @@ func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 		// The client has gone, or Cancel was called.
 		e.idle = true
 		s.call.end(s.call.ctx, e)
-		return openai.Frame{}, nil, cause
+		return nil, cause
 	}
 	if err != nil && s.complete() { // only the end is missing
 		s.done, s.frame, s.event = true, openai.EndFrame(), openai.Event{Done: true}
-		return s.frame, &s.event, nil
+		return &s.event, nil
 	}
 	s.call.end(context.Background(), e)
-	return openai.Frame{}, nil, e
+	return nil, e
 }
+
+// Frame is the event that Next has returned, as it came.
+func (s *Stream) Frame() openai.Frame { return s.frame }
 
 // More reports whether the next event has already come: Next does not wait for it.
 func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.More() }

@@ -606,13 +606,13 @@ func TestLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 11 { // the role, and ten tokens
-				if _, _, err := a.Stream.Next(); err != nil {
+				if _, err := a.Stream.Next(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			leave(a.Stream)
 			if i < 2 {
-				if _, _, err := a.Stream.Next(); !errors.Is(err, context.Canceled) {
+				if _, err := a.Stream.Next(); !errors.Is(err, context.Canceled) {
 					t.Errorf("%d: %v", i, err)
 				}
 			}
@@ -692,7 +692,7 @@ func TestSlowReader(t *testing.T) {
 		defer a.Stream.Close()
 		for {
 			<-time.After(20 * time.Second)
-			if _, _, err := a.Stream.Next(); errors.Is(err, io.EOF) {
+			if _, err := a.Stream.Next(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatal(err)
@@ -713,7 +713,7 @@ func TestTooLong(t *testing.T) {
 		}
 		defer a.Stream.Close()
 		for err == nil {
-			_, _, err = a.Stream.Next()
+			_, err = a.Stream.Next()
 		}
 		if e := (*Error)(nil); !errors.As(err, &e) || e.Status != http.StatusGatewayTimeout {
 			t.Errorf("%v", err)

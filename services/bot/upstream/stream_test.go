@@ -96,9 +96,8 @@ func TestEnds(t *testing.T) {
 					defer a.Stream.Close()
 					last := ""
 					for err == nil {
-						var f openai.Frame
-						if f, _, err = a.Stream.Next(); err == nil {
-							last = string(f.Raw)
+						if _, err = a.Stream.Next(); err == nil {
+							last = string(a.Stream.Frame().Raw)
 						}
 					}
 					if complete := errors.Is(err, io.EOF); complete != c.complete {
