@@ -144,6 +144,9 @@ func checkFile(f file) (faults []string) {
 		if m := find(marker, line, markers...); m != "" {
 			faults = append(faults, fmt.Sprintf("%s:%d: %s: do it, or leave it", f.path, i+1, m))
 		}
+		if strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ") {
+			faults = append(faults, fmt.Sprintf("%s:%d: the mark of a merge", f.path, i+1))
+		}
 		if path.Ext(f.path) != ".go" && path.Ext(f.path) != ".md" && strings.Contains(line, "0.0.0.0") && !excused("wildcard", f.path) {
 			faults = append(faults, fmt.Sprintf("%s:%d: 0.0.0.0: listen on loopback by default", f.path, i+1))
 		}
