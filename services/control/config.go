@@ -16,10 +16,10 @@ import (
 	"dyno/services/control/dns"
 	"dyno/services/control/follow"
 	"dyno/services/control/identity"
-	"dyno/services/control/oidc"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
+	"dyno/services/internal/oidc"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/trace"
 )

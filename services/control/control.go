@@ -14,7 +14,6 @@
 //	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
-//	oidc      tokens of people, by their issuer
 //	health    checks of instances: when, how, and what many results in a row say
 //	traffic   compiles policies into routes; pure
 //	identity  certificates that say which service a program is
@@ -64,7 +63,6 @@ import (
 	"dyno/services/control/dns"
 	"dyno/services/control/follow"
 	"dyno/services/control/identity"
-	"dyno/services/control/oidc"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rest"
@@ -72,6 +70,7 @@ import (
 	"dyno/services/control/store"
 	"dyno/services/control/xds"
 	"dyno/services/internal/flood"
+	"dyno/services/internal/oidc"
 	"dyno/services/internal/serve"
 )
 

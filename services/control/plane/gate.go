@@ -12,8 +12,8 @@ import (
 
 	"dyno/internal/rate"
 	"dyno/services/control/access"
-	"dyno/services/control/oidc"
 	"dyno/services/control/resource"
+	"dyno/services/internal/oidc"
 )
 
 // A Caller is the principal of a request, and its address.

@@ -22,7 +22,7 @@ import (
 
 // Config says which issuer is trusted, and for what.
 type Config struct {
-	Issuer   string `yaml:"oidc_issuer" otherwise:"people have principals only" doc:"the URL of an OpenID Connect issuer, whose tokens people may show"`
+	Issuer   string `yaml:"oidc_issuer" otherwise:"none" doc:"the URL of an OpenID Connect issuer, whose tokens people may show"`
 	ClientID string `yaml:"oidc_client_id" doc:"for whom its tokens must be: their audience"`
 	Claim    string `yaml:"oidc_claim" default:"groups" doc:"the claim with a person's groups, which roles name"`
 	Name     string `yaml:"oidc_name" oneof:"sub email" default:"sub" doc:"the claim with a person's name; an email must be verified"`
