@@ -1,12 +1,9 @@
 package control
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -40,12 +37,10 @@ type Config struct {
 	PlainHTTP   bool `yaml:"plain_http" doc:"permit that without TLS, for a proxy that encrypts"`
 	serve.AdminListener
 
-	Principals  string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
-	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
-	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
+	Principals string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
 	// Clients may show a certificate instead of a token.
-	ClientCA string      `yaml:"tls_client_ca" live:"true" kind:"path" doc:"authorities of clients' certificates, read again when it changes"`
-	OIDC     oidc.Config `yaml:",inline"`
+	serve.TLS
+	OIDC oidc.Config `yaml:",inline"`
 
 	// Proxies of services get certificates over xDS. Without a given authority, the store has one.
 	TrustDomain    string        `yaml:"trust_domain" default:"control.internal" doc:"the domain of services' identities: spiffe://DOMAIN/ns/NAMESPACE/sa/SERVICE"`
@@ -126,8 +121,7 @@ func (c Config) Check(r *fields.Report) {
 	c.AdminListener.Check(r, c.AllowRemote)
 	c.OIDC.Check(r)
 	r.Check(c.OIDC.Issuer == "" || c.Principals != "", "oidc_issuer", "needs principals: without them there is no access control", "give --principals")
-	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
-	r.Check(c.ClientCA == "" || c.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
+	c.TLS.Check(r)
 	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
 	r.Check((c.AuthorityCert == "") == (c.AuthorityKey == ""), "authority_cert", "a certificate and its key go together", "give both --authority-cert and --authority-key")
 	r.Error("trust_domain", identity.CheckDomain(c.TrustDomain))
@@ -163,42 +157,4 @@ func (c Config) book() (*access.Book, error) {
 		return nil, fmt.Errorf("%s: has principals with certificates: give a client CA, or clients cannot show them", c.Principals)
 	}
 	return book, nil
-}
-
-// tls returns the configuration of TLS, with the certificate that pair returns, the client CAs that cas returns, and
-// protocols to choose from; nil is without TLS.
-func (c Config) tls(pair func() *tls.Certificate, cas func() *x509.CertPool, protocols ...string) *tls.Config {
-	if c.Certificate == "" {
-		return nil
-	}
-	t := &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: protocols,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair(), nil },
-	}
-	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		pool := cas()
-		if pool == nil {
-			return nil, nil //nolint:nilnil // that is t
-		}
-		one := t.Clone()
-		one.ClientCAs, one.ClientAuth = pool, tls.VerifyClientCertIfGiven
-		return one, nil
-	}
-	return t
-}
-
-// clientCAs reads the client CAs; nil is none.
-func (c Config) clientCAs() (*x509.CertPool, error) {
-	if c.ClientCA == "" {
-		return nil, nil //nolint:nilnil // there are none
-	}
-	pem, err := os.ReadFile(c.ClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("client CA: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("client CA: %s: has no certificate in PEM", c.ClientCA)
-	}
-	return pool, nil
 }

@@ -48,6 +48,7 @@ package control
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -99,12 +100,11 @@ func New(cfg Config) (*Server, error) {
 	var err error
 	if s.host, err = serve.New(serve.Config{
 		Name: "control", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
-		Reload: func() error { return s.files.lookNow() },
 	}); err != nil {
 		return nil, err
 	}
 	s.log = s.host.Logger()
-	if s.files, err = readFiles(cfg, s.log); err != nil {
+	if s.files, err = readFiles(cfg, s.host.Files()); err != nil {
 		return nil, err
 	}
 	s.web.protocol, s.calling.protocol = "http", "grpc"
@@ -124,7 +124,7 @@ func New(cfg Config) (*Server, error) {
 	if !cfg.HTTP2 {
 		web = web[1:]
 	}
-	s.server.TLSConfig = cfg.tls(s.files.pair.Load, s.files.cas.Load, web...)
+	s.server.TLSConfig = s.files.certificates.Config(tls.VerifyClientCertIfGiven, web...)
 	return s, flood.Guard(s.server, s.log)
 }
 
@@ -272,7 +272,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	s.host.Registry().MustRegister(st, p, api, &s.web)
 	parts := []serve.Part{
 		{Name: "api", Serve: func() error { return serve.HTTP(s.server, s.listener) }, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
-		watchdog(st), s.files.part(),
+		watchdog(st),
 	}
 	if s.grpc != nil {
 		s.log.Info("grpc", "address", s.grpc.Addr().String())
@@ -320,7 +320,7 @@ func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) 
 	c := rpc.Defaults()
 	c.More = discovery.Register
 	c.Plane, c.Gate, c.Logger = p, gate, s.log
-	c.TLS = s.cfg.tls(s.files.pair.Load, s.files.cas.Load, "h2")
+	c.TLS = s.files.certificates.Config(tls.VerifyClientCertIfGiven, "h2")
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	return rpc.New(c)
 }

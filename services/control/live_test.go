@@ -41,32 +41,32 @@ func TestReconfigure(t *testing.T) {
 	put("a", 201)
 	next = c
 	next.Plane.Limits.Configs = 2
-	if err := s.files.lookNow(); err != nil { // the file has not changed
+	if err := s.host.Files().LookNow(); err != nil { // the file has not changed
 		t.Error(err)
 	}
 	put("b", 201)
 	put("c", 201)
 	touch()
-	if err := s.files.lookNow(); err != nil {
+	if err := s.host.Files().LookNow(); err != nil {
 		t.Error(err)
 	}
 	put("d", 403)
 	log.take()
 	next.Plane.Limits.Configs, next.ClientCA = 100, filepath.Join(t.TempDir(), "none.pem")
 	touch()
-	if err := s.files.lookNow(); err == nil || !strings.Contains(log.take(), "none.pem") {
+	if err := s.host.Files().LookNow(); err == nil || !strings.Contains(log.take(), "none.pem") {
 		t.Errorf("no such file: %v", err)
 	}
 	put("d", 403)
 	next.ClientCA, failed = "", errors.New("listen: needs a restart to change")
 	touch()
-	if err := s.files.lookNow(); err == nil || !strings.Contains(log.take(), "listen: needs a restart") {
+	if err := s.host.Files().LookNow(); err == nil || !strings.Contains(log.take(), "listen: needs a restart") {
 		t.Errorf("a field that needs a restart: %v", err)
 	}
 	put("d", 403)
 	failed, next.Rate, next.Burst = nil, 0.001, 1
 	touch()
-	if err := s.files.lookNow(); err != nil {
+	if err := s.host.Files().LookNow(); err != nil {
 		t.Error(err)
 	}
 	put("d", 201)
@@ -122,17 +122,17 @@ func TestClientCAIsReadAgain(t *testing.T) {
 	}
 	hold("at the start", true, false)
 	renew(t, c.ClientCA, texts[0]+texts[1], time.Now().Add(time.Second))
-	if err := s.files.lookNow(); err != nil {
+	if err := s.host.Files().LookNow(); err != nil {
 		t.Error(err)
 	}
 	hold("both", true, true)
 	renew(t, c.ClientCA, "nothing", time.Now().Add(2*time.Second))
-	if err := s.files.lookNow(); err == nil {
+	if err := s.host.Files().LookNow(); err == nil {
 		t.Error("a file without certificates is taken")
 	}
 	hold("a fault", true, true)
 	renew(t, c.ClientCA, texts[1], time.Now().Add(3*time.Second))
-	if err := s.files.lookNow(); err != nil {
+	if err := s.host.Files().LookNow(); err != nil {
 		t.Error(err)
 	}
 	hold("the second", false, true)

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"dyno/services/control/rpc/controlpb"
+	"dyno/services/internal/serve"
 )
 
 // renew replaces a file as managers of secrets do, with a time of its own.
@@ -84,21 +85,26 @@ func TestFilesAreReadAgain(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		var log record
-		f, err := readFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+		again := serve.NewFiles(slog.New(slog.NewTextHandler(&log, nil)))
+		f, err := readFiles(c, again)
 		if err != nil {
 			t.Fatal(err)
 		}
-		part := f.part()
+		part := again.Part()
 		ended := make(chan error, 1)
 		go func() { ended <- part.Serve() }()
 		hold := func(what, who, nobody, name string, said ...string) {
 			t.Helper()
-			time.Sleep(reloadPeriod + time.Second) // of the bubble's clock
+			time.Sleep(serve.LookEvery + time.Second) // of the bubble's clock
 			synctest.Wait()
 			if f.book.ByToken(who) == nil || f.book.ByToken(nobody) != nil {
 				t.Errorf("%s: want %s to be known, and %s not to be", what, who, nobody)
 			}
-			if leaf, err := x509.ParseCertificate(f.pair.Load().Certificate[0]); err != nil || leaf.Subject.CommonName != name {
+			shown, err := f.certificates.Config(tls.NoClientCert).GetCertificate(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if leaf, err := x509.ParseCertificate(shown.Certificate[0]); err != nil || leaf.Subject.CommonName != name {
 				t.Errorf("%s: the certificate is %v, %v; want %s", what, leaf.Subject, err, name)
 			}
 			logged := log.take()
@@ -203,7 +209,7 @@ func TestNewCertificateIsShown(t *testing.T) {
 		}
 		renew(t, to, string(text), time.Now().Add(time.Second))
 	}
-	if err := s.files.look(); err != nil {
+	if err := s.host.Files().LookNow(); err != nil {
 		t.Error(err)
 	}
 	for token, want := range map[string]int{"new": 200, "old": 401} {

@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,8 @@ type Config struct {
 	// no credentials. nil means always healthy.
 	Health func() (accepts bool, wrong string)
 	// Reload is called when SIGHUP asks for it, while the service runs, by one goroutine at a time. It reads files
-	// again, or changes nothing and returns the reason. nil is for a service that reads nothing again.
+	// again, or changes nothing and returns the reason. nil is for a service that reads again its Files at most, which
+	// are looked at first.
 	Reload func() error
 }
 
@@ -86,6 +88,7 @@ type Host struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	state    atomic.Int32
+	files    *Files
 	token    []byte // the admin listener's token; nil: none is needed
 	admin    *http.Server
 	listener net.Listener // the admin listener; nil if there is none
@@ -113,6 +116,7 @@ func New(cfg Config) (*Host, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Host{cfg: cfg, log: cfg.Logger.With("service", cfg.Name), registry: prometheus.NewRegistry(), token: token}
+	h.files = NewFiles(h.log)
 	h.registry.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -125,6 +129,9 @@ func (h *Host) Registry() *prometheus.Registry { return h.registry }
 
 // Logger is the service's logger. Every record of it names the service.
 func (h *Host) Logger() *slog.Logger { return h.log }
+
+// Files are what is read again while the service runs, when it changes and at SIGHUP.
+func (h *Host) Files() *Files { return h.files }
 
 // Listen opens the admin listener, if one is configured. The listener answers once Run
 // has begun.
@@ -183,6 +190,9 @@ func (h *Host) Run(ctx context.Context, parts ...Part) error {
 	}
 
 	stopAdmin := h.startAdmin(fail)
+	if len(h.files.groups) > 0 {
+		parts = append(slices.Clip(parts), h.files.Part())
+	}
 	for _, p := range parts {
 		running.Go(func() {
 			if err := p.Serve(); err != nil {
@@ -222,9 +232,17 @@ func (h *Host) reload(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if h.cfg.Reload == nil {
+		var err error
+		if len(h.files.groups) > 0 {
+			err = h.files.LookNow()
+		} else if h.cfg.Reload == nil {
 			h.log.Info("SIGHUP: this service reads nothing again; restart it to change its configuration")
-		} else if err := h.cfg.Reload(); err != nil {
+			continue
+		}
+		if err == nil && h.cfg.Reload != nil {
+			err = h.cfg.Reload()
+		}
+		if err != nil {
 			h.log.Error("SIGHUP: nothing has changed", "error", err)
 		} else {
 			h.log.Info("SIGHUP: the files were read again")
