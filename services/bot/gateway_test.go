@@ -1384,7 +1384,7 @@ keys:
   - id: k
     sha256: 52f6dbd7b1f6a7b2ff0ec6b2a0a8dcdcbf0a1b8ae2bf0cb7e2a9ed3a1d1a0f00
     limits: [{resource: money, amount: 5000000000, window: 24h}]
-mask_rules: [{name: x, prefix: "x-", class: "a-z", min: 3}]
+mask_rules: [{name: x, prefix: "x-", class: "a-z", min: 3}, {kind: email}, {name: ticket, pattern: "TCK-[0-9]{6}"}]
 plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 `))
 	if err != nil {
@@ -1398,8 +1398,9 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 	}
 	for text, want := range map[string]string{
 		"listne: x": "wrong.yaml:1:1: listne: unknown field; did you mean \"listen\"?",
-		"upstreams: [{name: a, key_file: empty}]": "wrong.yaml:1:33: upstreams[0].key_file: " + dir + "/empty: is empty",
-		"redis: x:1\nredis_file: secret":          "redis_file: excludes redis",
+		"upstreams: [{name: a, key_file: empty}]":             "wrong.yaml:1:33: upstreams[0].key_file: " + dir + "/empty: is empty",
+		"redis: x:1\nredis_file: secret":                      "redis_file: excludes redis",
+		`mask_rules: [{name: ticket, pattern: "TCK-[0-9]+"}]`: `mask_rules: rule 1, "ticket": pattern "TCK-[0-9]+": a match may have more than 256 characters`,
 		// Zero is not taken for what is not given.
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, weight: 0}]`:         "upstreams[0].weight: 0 is too little",
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, max_concurrent: 0}]`: "upstreams[0].max_concurrent: 0 is too little",

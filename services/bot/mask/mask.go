@@ -2,45 +2,54 @@
 // Wherever it is cut, the result equals that of its whole text. It holds back only text that may be the beginning of
 // a secret.
 //
-// A secret is a fixed prefix and a run of characters of one class. This restriction keeps the held part small, which
-// regular expressions would not.
+// A secret is a fixed prefix and a run of characters of one class, or matches a regular expression whose matches have
+// a greatest length. So the held part is small. Addresses, cards, phones and bank accounts are such expressions, and
+// their check digits must be right: pattern.go.
 //
 // Images, recordings and files in base64 stay unchanged. base64.go says how they are found.
 package mask
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// A Rule describes a kind of secret.
+// A Rule describes a kind of secret: a kind that the package knows, or a name with either a pattern or a prefix.
 type Rule struct {
+	Kind string `yaml:"kind" oneof:"secrets email card phone iban" doc:"a kind that the gateway knows, which needs no other field; secrets are the default rules"`
 	// Name replaces the secret, in square brackets.
-	Name string `yaml:"name,required" doc:"the replacement of the secret, in square brackets"`
+	Name string `yaml:"name" otherwise:"the kind" doc:"the replacement of the secret, in square brackets"`
+	// Pattern is a regular expression (RE2).
+	Pattern string `yaml:"pattern" doc:"a regular expression of the secret in ASCII, such as TCK-[0-9]{6}; a match has a greatest length, up to 256"`
 	// Prefix begins the secret: ASCII, case-sensitive. No letter, digit or underscore may precede it.
-	Prefix string `yaml:"prefix,required" doc:"the prefix of the secret: ASCII, with this case of letters"`
+	Prefix string `yaml:"prefix" doc:"the prefix of the secret: ASCII, with this case of letters; class and min go with it"`
 	// Class are the characters that follow, as in a regular expression's brackets:
 	// "A-Za-z0-9_-". A hyphen that is meant stands last.
-	Class string `yaml:"class,required" doc:"the characters that follow, as in a regular expression's brackets, such as A-Za-z0-9_-"`
+	Class string `yaml:"class" doc:"the characters that follow, as in a regular expression's brackets, such as A-Za-z0-9_-"`
 	// Min is the least number of following characters. All that follow belong to the secret.
-	Min int `yaml:"min,required" range:"0..1000000" doc:"how many must follow"`
+	Min int `yaml:"min" range:"0..1000000" doc:"how many must follow"`
+}
+
+func prefixed(name, prefix, class string, least int) Rule {
+	return Rule{Name: name, Prefix: prefix, Class: class, Min: least}
 }
 
 // Defaults returns rules for secrets that are often pasted by mistake.
 func Defaults() []Rule {
 	const word = "A-Za-z0-9_-"
 	return []Rule{
-		{"api-key", "sk-", word, 20},
-		{"github-token", "ghp_", "A-Za-z0-9", 36},
-		{"github-token", "github_pat_", "A-Za-z0-9_", 40},
-		{"gitlab-token", "glpat-", word, 20},
-		{"aws-key", "AKIA", "A-Z0-9", 16},
-		{"google-key", "AIza", word, 35},
-		{"slack-token", "xoxb-", "A-Za-z0-9-", 20},
-		{"jwt", "eyJ", "A-Za-z0-9_.-", 30},
+		prefixed("api-key", "sk-", word, 20),
+		prefixed("github-token", "ghp_", "A-Za-z0-9", 36),
+		prefixed("github-token", "github_pat_", "A-Za-z0-9_", 40),
+		prefixed("gitlab-token", "glpat-", word, 20),
+		prefixed("aws-key", "AKIA", "A-Z0-9", 16),
+		prefixed("google-key", "AIza", word, 35),
+		prefixed("slack-token", "xoxb-", "A-Za-z0-9-", 20),
+		prefixed("jwt", "eyJ", "A-Za-z0-9_.-", 30),
 	}
 }
 
@@ -56,13 +65,14 @@ type rule struct {
 	begin               []byte // the prefix
 	class               [256]bool
 	min                 int
+	pattern             *pattern // in place of a prefix; nil without one
 }
 
 // A Masker has compiled rules. Its methods may be called from any goroutine. A nil
 // Masker changes nothing.
 type Masker struct {
 	rules []rule
-	first [256]bool // bytes that a prefix begins with
+	first [256][]*rule // by the byte that a secret begins with
 }
 
 // New compiles rules; the first match at a place wins. The error lists every fault.
@@ -74,27 +84,54 @@ func New(rules []Rule) (*Masker, error) {
 	}
 	for i, r := range rules {
 		fault := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("rule %d, %q: "+format, append([]any{i + 1, r.Name}, args...)...))
+			errs = append(errs, fmt.Errorf("rule %d, %q: "+format, append([]any{i + 1, cmp.Or(r.Name, r.Kind)}, args...)...))
 		}
-		if r.Name == "" || strings.ContainsAny(r.Name, "\"\\") {
+		if r.Kind == "secrets" {
+			secrets, _ := New(Defaults())
+			m.rules = append(m.rules, secrets.rules...)
+			continue
+		}
+		if strings.ContainsAny(r.Name, "\"\\") || r.Name == "" && r.Kind == "" {
 			fault("name: must not be empty, or have quotes or backslashes")
 		}
-		if r.Prefix == "" || len(r.Prefix) > maxPrefix || strings.ContainsFunc(r.Prefix, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '\\' }) {
-			fault("prefix %q: must have 1 to %d characters of ASCII, without spaces, quotes and backslashes", r.Prefix, maxPrefix)
-		}
-		if r.Min < 1 || r.Min > maxMin {
-			fault("min %d: must be from 1 to %d", r.Min, maxMin)
-		}
-		c := rule{prefix: r.Prefix, begin: []byte(r.Prefix), replacement: "[" + r.Name + "]", min: r.Min}
-		if err := parseClass(r.Class, &c.class); err != nil {
-			fault("class %q: %w", r.Class, err)
-		}
-		if r.Prefix != "" {
-			m.first[r.Prefix[0]] = true
+		c := rule{prefix: r.Prefix, begin: []byte(r.Prefix), replacement: "[" + cmp.Or(r.Name, r.Kind) + "]", min: r.Min}
+		own, known := kinds[r.Kind]
+		switch {
+		case r.Kind != "" && !known:
+			fault("kind: must be secrets, email, card, phone or iban")
+		case known || r.Pattern != "":
+			own.expression = cmp.Or(own.expression, r.Pattern)
+			if err := own.compile(); err != nil {
+				fault("pattern %q: %w", r.Pattern, err)
+			}
+			if r.Prefix+r.Class != "" || r.Min != 0 || known && r.Pattern != "" {
+				fault("only one of kind, pattern and prefix")
+			}
+			c.pattern = &own
+		default:
+			if r.Prefix == "" || len(r.Prefix) > maxPrefix || strings.ContainsFunc(r.Prefix, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '\\' }) {
+				fault("prefix %q: must have 1 to %d characters of ASCII, without spaces, quotes and backslashes", r.Prefix, maxPrefix)
+			}
+			if r.Min < 1 || r.Min > maxMin {
+				fault("min %d: must be from 1 to %d", r.Min, maxMin)
+			}
+			if err := parseClass(r.Class, &c.class); err != nil {
+				fault("class %q: %w", r.Class, err)
+			}
 		}
 		m.rules = append(m.rules, c)
 	}
-	return m, errors.Join(errs...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for i := range m.rules {
+		for c := range m.first {
+			if r := &m.rules[i]; r.pattern == nil && byte(c) == r.prefix[0] || r.pattern != nil && c < 0x80 && r.pattern.next[begin][c] != 0 {
+				m.first[c] = append(m.first[c], r)
+			}
+		}
+	}
+	return m, nil
 }
 
 func parseClass(text string, set *[256]bool) error {
@@ -143,7 +180,7 @@ var escaped = []string{`\u00`, `\/`}
 // suspicious reports whether text has a prefix, or may have one that is escaped.
 func (m *Masker) suspicious(text string) bool {
 	for i := range m.rules {
-		if strings.Contains(text, m.rules[i].prefix) {
+		if r := &m.rules[i]; r.pattern == nil && strings.Contains(text, r.prefix) || r.pattern != nil && strings.ContainsAny(text, r.pattern.needs) {
 			return true
 		}
 	}
@@ -153,7 +190,7 @@ func (m *Masker) suspicious(text string) bool {
 // suspiciousBytes is suspicious without a copy.
 func (m *Masker) suspiciousBytes(text []byte) bool {
 	for i := range m.rules {
-		if bytes.Contains(text, m.rules[i].begin) {
+		if r := &m.rules[i]; r.pattern == nil && bytes.Contains(text, r.begin) || r.pattern != nil && bytes.ContainsAny(text, r.pattern.needs) {
 			return true
 		}
 	}
@@ -254,12 +291,12 @@ func (s *Stream) advance(b []byte, final bool) []byte {
 	i := 0
 loop:
 	for i < len(s.held) {
-		c, n := character(s.held[i:])
-		if n == 0 {
-			if !final {
+		c, n := s.held[i], 1
+		if c == '\\' {
+			var ok bool
+			if c, n, ok = read(s.held[i:], final); !ok {
 				break
 			}
-			c, n = s.held[i], 1 // no escape: nothing follows
 		}
 		if s.swallowed != nil {
 			if s.swallowed.class[c] {
@@ -268,15 +305,17 @@ loop:
 			}
 			s.swallowed = nil
 		}
-		if s.m.first[c] && !word(s.before) && !s.base64.has(s.before) {
-			for r := range s.m.rules {
-				rule := &s.m.rules[r]
-				switch d, prefix := rule.match(s.held[i:]); d {
+		if rules := s.m.first[c]; rules != nil && !word(s.before) && !s.base64.has(s.before) {
+			for _, rule := range rules {
+				switch d, length := rule.match(s.held[i:], s.before, final); d {
 				case matches:
 					b = append(b, rule.replacement...)
 					s.found++
-					s.swallowed, s.before, s.base64 = rule, ']', base64{}
-					i += prefix
+					s.before, s.base64 = ']', base64{}
+					if rule.pattern == nil {
+						s.swallowed = rule
+					}
+					i += length
 					continue loop
 				case undecided:
 					if !final {
@@ -350,8 +389,11 @@ const (
 	matches
 )
 
-// match reports whether text begins with a secret, and the length of its prefix.
-func (r *rule) match(text []byte) (d decision, prefix int) {
+// match reports whether text begins with a secret, and the length of its prefix, or of a match of its pattern.
+func (r *rule) match(text []byte, before byte, final bool) (d decision, prefix int) {
+	if r.pattern != nil {
+		return r.pattern.match(text, before, final)
+	}
 	i := 0
 	for at := range len(r.prefix) + r.min {
 		if i == len(text) {

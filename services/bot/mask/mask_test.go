@@ -90,7 +90,7 @@ func TestJSON(t *testing.T) {
 // TestStreamIsWhole: however a text is cut, the result equals that of the whole text. Only the beginning of a
 // possible secret is held back.
 func TestStreamIsWhole(t *testing.T) {
-	m, err := New([]Rule{{"a", "ab", "a-c", 3}, {"b", "abc", "a-z", 2}, {"c", "-", "-a", 2}, {"d", "x-", "x-", 4}})
+	m, err := New([]Rule{prefixed("a", "ab", "a-c", 3), prefixed("b", "abc", "a-z", 2), prefixed("c", "-", "-a", 2), prefixed("d", "x-", "x-", 4)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestNothingIsHeld(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New([]Rule{{}, {`a"`, "sk ", "z-a", 2000}, {"c", "x", "a\"", 1}})
+	_, err := New([]Rule{{}, prefixed(`a"`, "sk ", "z-a", 2000), prefixed("c", "x", "a\"", 1)})
 	for _, want := range []string{`rule 1, "": name`, `prefix ""`, "min 0", `class ""`, `rule 2, "a\"": name`, `prefix "sk "`, "z-a is the wrong way", "min 2000", `rule 3, "c": class`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
@@ -157,13 +157,17 @@ func TestNew(t *testing.T) {
 }
 
 func FuzzJSON(f *testing.F) {
-	m := defaults(f)
+	m, kinds := defaults(f), all(f)
+	f.Add([]byte(`{"a":"4111\u0031111 1111 1111","b":"ada@example.com\\"}`))
 	f.Add([]byte(`{"a":"\u4e2d` + key + `","b":[1,"\\"]}`))
 	f.Add([]byte(`"\`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, n := m.JSON(text)
 		if json.Valid(text) && !json.Valid(got) {
 			t.Errorf("%q became %q", text, got)
+		}
+		if wide, _ := kinds.JSON(text); json.Valid(text) && !json.Valid(wide) {
+			t.Errorf("%q became %q", text, wide)
 		}
 		if n == 0 && string(got) != string(text) {
 			t.Errorf("nothing found, and %q became %q", text, got)
