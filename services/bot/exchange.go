@@ -63,6 +63,7 @@ type exchange struct {
 // begin begins an exchange, which must be closed. It takes no copy: a stream's stack would keep the room for it.
 func (x *exchange) begin(g *Gateway, w http.ResponseWriter, r *http.Request, endpoint string) {
 	x.g, x.w, x.r, x.began, x.entry.Endpoint = g, w, r, time.Now(), endpoint
+	x.entry.ID = w.Header().Get(reply.ID)
 }
 
 // stages serve an exchange one after the other. The first one that refuses ends it.
@@ -140,7 +141,7 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 		return full
 	}
 	e := &x.entry
-	e.ID, e.Key, e.Team, e.Owner, e.User, e.Queue = store.NewID(), key.id, key.team, key.owner, x.who.user, queue
+	e.Key, e.Team, e.Owner, e.User, e.Queue = key.id, key.team, key.owner, x.who.user, queue
 	return nil
 }
 
@@ -305,7 +306,6 @@ func (x *exchange) alive() {
 
 // setID sets the response's header fields that are known before an upstream answers.
 func (x *exchange) setID(h http.Header) {
-	h.Set("X-Dyno-Id", x.entry.ID)
 	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(x.entry.Queue.Seconds(), 'f', 6, 64))
 	if x.added > 0 {
 		h.Set("X-Dyno-Max-Tokens", strconv.Itoa(x.added))

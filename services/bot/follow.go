@@ -86,7 +86,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	}
 	defer in.Close()
 	g.stats.Resumed.WithLabelValues("ok").Inc()
-	w.Header().Set("X-Dyno-Id", id)
+	w.Header().Set(reply.ID, id)
 	if in.Finished() { // an EventSource does not reconnect then
 		return reply.NoContent
 	}
@@ -99,7 +99,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	for more := true; more && !out.Gone; {
 		if buf.B, more, err = in.Next(r.Context(), buf.B[:0]); err != nil {
 			if errors.Is(err, resume.ErrGone) {
-				buf.B = openai.AppendFault(append(buf.B[:0], "event: error\ndata: "...), openai.Chat, http.StatusGone, "", openai.Fault{Message: err.Error(), Code: "events_gone"}, "")
+				buf.B = openai.AppendFault(append(buf.B[:0], "event: error\ndata: "...), openai.Chat, http.StatusGone, "", openai.Fault{Message: err.Error(), Code: "events_gone", ID: id})
 				out.Write(append(buf.B, "\n\n"...), false)
 			}
 			return nil

@@ -156,7 +156,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if g.live.Load().keyless != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
 		handler = guard.RefuseForeign(handler)
 	}
-	g.handler = serve.Timely(atVersion(handler))
+	g.handler = serve.Timely(named(atVersion(handler)))
 	g.server = g.newServer()
 	return g, flood.Guard(g.server, g.log)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestHeaderOfUpstreams: clients get the ID of the upstream's request and its limits, whole, streamed and refused, and
-// nothing else of its header.
+// nothing else of its header. An error that the gateway words has the ID of the gateway's request.
 func TestHeaderOfUpstreams(t *testing.T) {
 	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -27,7 +27,11 @@ func TestHeaderOfUpstreams(t *testing.T) {
 	stream := streams["/v1/chat/completions"]
 	for body, want := range map[string]int{stream: http.StatusOK, strings.Replace(stream, "true", "false", 1): http.StatusOK, strings.Replace(stream, "hi", "refuse", 1): http.StatusBadRequest} {
 		status, text, h := b.ask("/v1/chat/completions", "", body)
-		if status != want || h.Get("Request-Id") != "r1" || h.Get("X-Request-Id") != "r2" || h.Get("X-Ratelimit-Remaining-Requests") != "3" || h.Get("Anthropic-Ratelimit-Tokens-Limit") != "4" {
+		id, other := "r1", "r2"
+		if want == http.StatusBadRequest {
+			id, other = h.Get("X-Dyno-Id"), h.Get("X-Dyno-Id")
+		}
+		if status != want || h.Get("Request-Id") != id || h.Get("X-Request-Id") != other || want != http.StatusOK && !strings.Contains(text, `"request_id":"`+id+`"`) || h.Get("X-Ratelimit-Remaining-Requests") != "3" || h.Get("Anthropic-Ratelimit-Tokens-Limit") != "4" {
 			t.Errorf("%d %s %v", status, text, h)
 		}
 		if h.Get("Set-Cookie") != "" || h.Get("X-Ratelimit-Long") != "" {

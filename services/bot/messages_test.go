@@ -111,10 +111,10 @@ func TestMessagesFaults(t *testing.T) {
 	}, func(c *Config) { c.MaxBodyBytes, c.Upstream.Attempts, c.Upstream.Failures = 1000, 1, 100 })
 	says := func(system string) string { return strings.Replace(toMessages, "{", `{"system":"`+system+`",`, 1) }
 	// In a stream, the client learns that the answer is not complete.
-	for system, want := range map[string]string{"cut": `{"error":{"message":"upstream up: the stream was cut","type":"api_error"},"request_id":null,"type":"error"}`, "fail": `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`} {
-		_, text, _ := b.headed("/v1/messages", says(system), nil)
+	for system, want := range map[string]string{"cut": `{"error":{"message":"upstream up: the stream was cut","type":"api_error"},"request_id":"ID","type":"error"}`, "fail": `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`} {
+		_, text, h := b.headed("/v1/messages", says(system), nil)
 		list := frames(t, strings.NewReader(text))
-		if last := list[len(list)-1]; last.name != "error" || last.data != want || strings.Contains(text, "[DONE]") {
+		if last := list[len(list)-1]; last.name != "error" || last.data != strings.Replace(want, "ID", h.Get("X-Dyno-Id"), 1) || strings.Contains(text, "[DONE]") {
 			t.Errorf("%s: %s", system, text)
 		}
 	}
@@ -140,7 +140,9 @@ func TestMessagesFaults(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &e); err != nil || status != c.status || e.Type != "error" || e.Error.Type != c.kind || !strings.HasPrefix(e.Error.Message, c.begins) {
 			t.Errorf("%s %.60s: %d %s", c.path, c.body, status, text)
 		}
-		if asked := strings.Contains(c.body, "system"); asked != (h.Get("Request-Id") == "req_2") || asked != (e.ID != nil) {
+		if id := h.Get("X-Dyno-Id"); c.body != says("refuse") && (id == "" || e.ID == nil || *e.ID != id || h.Get("Request-Id") != id || h.Get("X-Request-Id") != id) {
+			t.Errorf("%s: %v, %s", c.body, h, text)
+		} else if c.body == says("refuse") && h.Get("Request-Id") != "req_2" {
 			t.Errorf("%s: %v, %s", c.body, h, text)
 		}
 	}

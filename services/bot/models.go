@@ -188,9 +188,7 @@ func (m *modelCall) record() *reply.Refusal {
 	m.claim.End(store.Unknown)
 	switch {
 	case m.err != nil && (m.out == nil || !m.out.Started):
-		refused := m.g.refusalOf(m.err)
-		refused.ID = m.entry.ID
-		return refused
+		return m.g.refusalOf(m.err)
 	case m.err != nil && m.answer == nil:
 		refused := m.g.refusalOf(m.err)
 		m.fail(refused.Status, refused.Fault())
@@ -210,5 +208,6 @@ func (m *modelCall) record() *reply.Refusal {
 // fail ends a stream that has started with an error. There is no [DONE], response.completed or message_stop: the client
 // sees that it is not complete.
 func (m *modelCall) fail(status int, f openai.Fault) {
+	f.ID = m.entry.ID
 	m.out.Write(openai.AppendFailure(nil, m.endpoint, status, f, m.start, m.next), false)
 }

@@ -189,7 +189,9 @@ func (c *operationCall) record() *reply.Refusal {
 	case c.err != nil && (c.out == nil || !c.out.Started):
 		return c.g.refusalOf(c.err)
 	case c.err != nil && c.call.Stream:
-		c.out.Write(openai.AppendFailure(nil, openai.Chat, statusOf(c.err), c.g.faultOf(c.err), nil, 0), false)
+		f := c.g.faultOf(c.err)
+		f.ID = c.entry.ID
+		c.out.Write(openai.AppendFailure(nil, openai.Chat, statusOf(c.err), f, nil, 0), false)
 	case c.err != nil:
 		panic(http.ErrAbortHandler) // without the end, the client sees that a part is missing
 	case c.out == nil:

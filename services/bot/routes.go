@@ -11,6 +11,7 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/page"
 	"dyno/services/bot/reply"
+	"dyno/services/bot/store"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/trace"
 )
@@ -140,6 +141,16 @@ func needless(method string, r *http.Request) *reply.Refusal {
 		return reply.Refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
 	}
 	return nil
+}
+
+// named gives each request an ID, in the header of its response. An answer of an upstream may have another X-Request-Id.
+func named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := store.NewID()
+		w.Header().Set(reply.ID, id)
+		w.Header().Set("X-Request-Id", id)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // atVersion serves the paths of clients' libraries without /v1 as those with it: some libraries expect it in their base

@@ -102,11 +102,11 @@ func TestClientsOfSlowUpstreams(t *testing.T) {
 					t.Errorf("%v, %s", err, text)
 				}
 				if last := frames(t, strings.NewReader(text)); fails {
-					want := `{"error":{"message":"upstream up: worn out","type":"busy","param":null,"code":"full"}}`
+					want := `{"error":{"message":"upstream up: worn out","type":"busy","param":null,"code":"full","request_id":"ID"}}`
 					if path == "/v1/responses" {
-						want = `{"type":"error","code":"full","message":"upstream up: worn out","param":null,"sequence_number":0}`
+						want = `{"type":"error","code":"full","message":"upstream up: worn out","param":null,"request_id":"ID","sequence_number":0}`
 					}
-					if n := len(last); n != 1 || last[0].data != want || (last[0].name == "error") == (path == "/v1/chat/completions") {
+					if n := len(last); n != 1 || last[0].data != strings.Replace(want, "ID", resp.Header.Get("X-Dyno-Id"), 1) || (last[0].name == "error") == (path == "/v1/chat/completions") {
 						t.Errorf("%+v", last)
 					}
 				} else if n := len(last); comments < 2 || last[n-1].name != "done" && last[n-1].data != "[DONE]" {

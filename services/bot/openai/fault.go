@@ -14,6 +14,7 @@ type Fault struct {
 	Message string
 	// Type and Code name the kind, such as insufficient_quota; "" if the upstream names none.
 	Type, Code string
+	ID         string // of the gateway's request; "" is none
 }
 
 // ErrForm says that an answer or an event has an unknown form.
@@ -97,7 +98,7 @@ func (c Codec) faultObject(value json.RawMessage, depth int) Fault {
 		if title != "" {
 			more.Message = title + ": " + more.Message
 		}
-		f = Fault{more.Message, cmp.Or(more.Type, f.Type), cmp.Or(more.Code, f.Code)}
+		f = Fault{Message: more.Message, Type: cmp.Or(more.Type, f.Type), Code: cmp.Or(more.Code, f.Code)}
 	}
 	f.Type, f.Code = cmp.Or(f.Type, c.kind(o.Type)), cmp.Or(f.Code, c.kind(o.Code))
 	return f

@@ -10,7 +10,7 @@ import (
 // TestParseFault: servers say in many forms why there is no answer.
 func TestParseFault(t *testing.T) {
 	for text, want := range map[string]Fault{
-		`{"error":{"message":"used up","type":"insufficient_quota","code":"insufficient_quota"}}`: {"used up", "insufficient_quota", "insufficient_quota"},
+		`{"error":{"message":"used up","type":"insufficient_quota","code":"insufficient_quota"}}`: {Message: "used up", Type: "insufficient_quota", Code: "insufficient_quota"},
 		`{"error":{"message":"used up","code":429}}`:                                              {Message: "used up"},
 		`{"error":"used up"}`:                                    {Message: "used up"},
 		`{"error":"Bad Request","message":"no such field"}`:      {Message: "Bad Request: no such field"},

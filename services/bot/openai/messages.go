@@ -243,12 +243,12 @@ func faultType(status int, f Fault) string {
 }
 
 // appendMessageFault appends an error in the form of the Messages API, which names no parameter: the message does.
-func appendMessageFault(b []byte, status int, param string, f Fault, id string) []byte {
+func appendMessageFault(b []byte, status int, param string, f Fault) []byte {
 	if param != "" && !strings.HasPrefix(f.Message, param) {
 		f.Message = param + ": " + f.Message
 	}
 	encoded, err := json.Marshal(map[string]any{
-		"type": errorEvent, "error": map[string]string{"type": faultType(status, f), "message": f.Message}, "request_id": optional(id),
+		"type": errorEvent, "error": map[string]string{"type": faultType(status, f), "message": f.Message}, "request_id": optional(f.ID),
 	})
 	if err != nil {
 		return b // strings always encode

@@ -201,19 +201,19 @@ func TestLatest(t *testing.T) {
 
 func TestMessageFaults(t *testing.T) {
 	for _, c := range []struct {
-		status    int
-		param, id string
-		f         Fault
-		want      string
+		status int
+		param  string
+		f      Fault
+		want   string
 	}{
-		{401, "", "", Fault{Message: "no key"}, `{"error":{"message":"no key","type":"authentication_error"},"request_id":null,"type":"error"}`},
-		{404, "model", "r1", Fault{Message: `model: "x"`}, `{"error":{"message":"model: \"x\"","type":"not_found_error"},"request_id":"r1","type":"error"}`},
-		{400, "tools", "", Fault{Message: "too many", Type: "server_error"}, `{"error":{"message":"tools: too many","type":"invalid_request_error"},"request_id":null,"type":"error"}`},
-		{499, "", "", Fault{}, `{"error":{"message":"","type":"invalid_request_error"},"request_id":null,"type":"error"}`},
-		{502, "", "", Fault{Message: "x"}, `{"error":{"message":"x","type":"api_error"},"request_id":null,"type":"error"}`},
-		{502, "", "", Fault{Message: "x", Type: "overloaded_error"}, `{"error":{"message":"x","type":"overloaded_error"},"request_id":null,"type":"error"}`},
+		{401, "", Fault{Message: "no key"}, `{"error":{"message":"no key","type":"authentication_error"},"request_id":null,"type":"error"}`},
+		{404, "model", Fault{Message: `model: "x"`, ID: "r1"}, `{"error":{"message":"model: \"x\"","type":"not_found_error"},"request_id":"r1","type":"error"}`},
+		{400, "tools", Fault{Message: "too many", Type: "server_error"}, `{"error":{"message":"tools: too many","type":"invalid_request_error"},"request_id":null,"type":"error"}`},
+		{499, "", Fault{}, `{"error":{"message":"","type":"invalid_request_error"},"request_id":null,"type":"error"}`},
+		{502, "", Fault{Message: "x"}, `{"error":{"message":"x","type":"api_error"},"request_id":null,"type":"error"}`},
+		{502, "", Fault{Message: "x", Type: "overloaded_error"}, `{"error":{"message":"x","type":"overloaded_error"},"request_id":null,"type":"error"}`},
 	} {
-		if got := string(AppendFault(nil, Messages, c.status, c.param, c.f, c.id)); got != c.want {
+		if got := string(AppendFault(nil, Messages, c.status, c.param, c.f)); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

@@ -455,7 +455,7 @@ func TestWithoutLogprobs(t *testing.T) {
 func TestAppendFault(t *testing.T) {
 	for status, kind := range map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 502: "server_error"} {
 		var e struct{ Error Error }
-		if err := json.Unmarshal(AppendFault(nil, Chat, status, "p", Fault{Message: `a "b"`, Code: "c"}, "r"), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
+		if err := json.Unmarshal(AppendFault(nil, Chat, status, "p", Fault{Message: `a "b"`, Code: "c", ID: "r"}), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c", "r"}) {
 			t.Errorf("%d: %+v, %v", status, e, err)
 		}
 	}

@@ -526,15 +526,15 @@ type Error struct {
 	Type    string `json:"type"`
 	Param   any    `json:"param"`
 	Code    any    `json:"code"`
+	ID      string `json:"request_id,omitempty"`
 }
 
-// AppendFault appends an error in the form of an endpoint. A missing type follows from the status; id is the request's,
-// for clients of /v1/messages. Both param and id may be "".
-func AppendFault(b []byte, of Endpoint, status int, param string, f Fault, id string) []byte {
+// AppendFault appends an error in the form of an endpoint. A missing type follows from the status; param may be "".
+func AppendFault(b []byte, of Endpoint, status int, param string, f Fault) []byte {
 	if of == Messages || of == Tokens {
-		return appendMessageFault(b, status, param, f, id)
+		return appendMessageFault(b, status, param, f)
 	}
-	e := Error{Message: f.Message, Type: f.Type}
+	e := Error{Message: f.Message, Type: f.Type, ID: f.ID}
 	switch {
 	case e.Type != "":
 	case status == 401 || status == 403:
@@ -564,17 +564,18 @@ func AppendFault(b []byte, of Endpoint, status int, param string, f Fault, id st
 func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next int) []byte {
 	switch e {
 	case Chat:
-		return AppendFrame(b, "", AppendFault(nil, e, status, "", f, ""))
+		return AppendFrame(b, "", AppendFault(nil, e, status, "", f))
 	case Messages:
-		return AppendFrame(b, errorEvent, AppendFault(nil, e, status, "", f, ""))
+		return AppendFrame(b, errorEvent, AppendFault(nil, e, status, "", f))
 	}
 	var event any = struct {
 		Type    string  `json:"type"`
 		Code    *string `json:"code"`
 		Message string  `json:"message"`
 		Param   *string `json:"param"`
+		ID      string  `json:"request_id,omitempty"`
 		Next    int     `json:"sequence_number"`
-	}{errorEvent, optional(f.Code), f.Message, nil, next}
+	}{errorEvent, optional(f.Code), f.Message, nil, f.ID, next}
 	name := errorEvent
 	if start != nil {
 		name = failedEvent
@@ -582,7 +583,11 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 			"type": name, "sequence_number": next,
 			"response": map[string]any{
 				"id": start.ID, "object": "response", "created_at": start.Created, "model": start.Model, "status": "failed",
-				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
+				"error": struct {
+					Code    string `json:"code"`
+					Message string `json:"message"`
+					ID      string `json:"request_id,omitempty"`
+				}{cmp.Or(f.Code, "server_error"), f.Message, f.ID},
 				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
 				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
 			},

@@ -13,7 +13,7 @@ import (
 )
 
 // exposed are the response fields that pages of other sites may read, besides the usual ones.
-const exposed = "Request-Id, Retry-After, WWW-Authenticate, X-Dyno-Attempts, X-Dyno-Cache, X-Dyno-Id, X-Dyno-Queue-Seconds, X-Dyno-Upstream"
+const exposed = "Request-Id, Retry-After, WWW-Authenticate, X-Dyno-Attempts, X-Dyno-Cache, X-Dyno-Id, X-Dyno-Queue-Seconds, X-Dyno-Upstream, X-Request-Id"
 
 // preflightAge is for how long a browser may cache a preflight, in seconds.
 const preflightAge = "600"

@@ -36,8 +36,9 @@ func (e *Events) Say(name string, v any, more bool) {
 
 // Fault sends the error that ends the events.
 func (e *Events) Fault(status int, f openai.Fault) {
+	f.ID = e.ID
 	e.send("error", false, func(b []byte) ([]byte, error) {
-		return openai.AppendFault(b, openai.Chat, status, "", f, ""), nil
+		return openai.AppendFault(b, openai.Chat, status, "", f), nil
 	})
 }
 

@@ -20,7 +20,6 @@ type Refusal struct {
 	After             time.Duration // Retry-After; 0 leaves it out
 	Body              []byte        // passed on unchanged; nil makes one from the text
 	Header            http.Header   // more fields; nil is none
-	ID                string        // of the request, if it is in the ledger
 }
 
 // NoContent is the answer 204, which has no body.
@@ -41,6 +40,9 @@ func FormOf(path string) openai.Endpoint {
 	return openai.Chat
 }
 
+// ID is the header field of a request's ID.
+const ID = "X-Dyno-Id"
+
 // Answer writes a refusal in the form of an endpoint. As in Body, timeout bounds each piece.
 func (r *Refusal) Answer(w http.ResponseWriter, form openai.Endpoint, timeout time.Duration) {
 	h := w.Header()
@@ -55,12 +57,14 @@ func (r *Refusal) Answer(w http.ResponseWriter, form openai.Endpoint, timeout ti
 	if r.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	if r.ID != "" {
-		h.Set("X-Dyno-Id", r.ID)
-	}
 	body := r.Body
 	if body == nil {
-		body = openai.AppendFault(nil, form, r.Status, r.Param, r.Fault(), r.ID)
+		f := r.Fault()
+		if f.ID = h.Get(ID); f.ID != "" {
+			h.Set("X-Request-Id", f.ID)
+			h.Set("Request-Id", f.ID) // of Anthropic's API
+		}
+		body = openai.AppendFault(nil, form, r.Status, r.Param, f)
 	}
 	Body(w, timeout, r.Status, body)
 }

@@ -353,8 +353,10 @@ type Error struct {
 	Completion int
 	// Usage is the upstream's usage of such an answer; nil if unknown.
 	Usage *openai.Usage
-	// Body is the upstream's answer to a request that was at fault; nil otherwise.
+	// Body is the upstream's answer to a request that was at fault, empty if its form is not the client's; nil otherwise.
 	Body []byte
+	// Message is what the upstream says in such another form.
+	Message string
 	// Param is the field at fault; "" is unknown.
 	Param string
 	// Header has the fields of the upstream's answer that the client gets; nil is none.
@@ -1054,7 +1056,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
 		if c.client != nil { // the client knows its own form only
-			body = openai.AppendFault(nil, c.request.Endpoint, s, "", f, "")
+			body, e.Message = []byte{}, f.Message
 		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
