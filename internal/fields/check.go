@@ -31,6 +31,8 @@ func (ch checker) fault(n *Node, problem, hint string) {
 func (ch checker) check(n *Node, s *Spec, templates bool) {
 	if s.Kind == Mapping && s.Short != nil && n.Scalar() {
 		s = s.Short
+	} else if s.Kind == List && s.Item.single && n.Kind == IsMapping {
+		s = s.Item
 	}
 	n.Spec = s
 	templates = templates || s.Template

@@ -13,6 +13,7 @@
 //	             zero       the Go field may hold zero, whatever the default and the range
 //	             orfile     as a flag, @FILE stands for what a file holds
 //	             short      a scalar of this form may stand for the whole mapping
+//	             single     in a list of such mappings, one alone may stand for the list
 //	             key        the name of a mapping's entry, when a list of these stands as one
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the struct, or of the list's items, stand in its place

@@ -55,6 +55,8 @@ func (s *Spec) values() string {
 	switch {
 	case s.Kind == Choice:
 		return strings.Join(s.Choices, ", ")
+	case s.Kind == List && s.Item.single:
+		return s.Item.values() + ", or a list of such"
 	case s.Kind == List:
 		return "list of " + s.Item.values()
 	case s.Kind == Mapping && s.Short != nil:

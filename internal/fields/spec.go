@@ -46,6 +46,7 @@ type Spec struct {
 	Names    *Pattern // of those entries' names
 	few      bool     // such a mapping must not be empty
 	Short    *Spec    // a scalar that may stand for the mapping
+	single   bool     // the mapping may stand for a list of such
 	Template bool     // templates may stand in it
 	Scripted bool     // and a scenario's own, which stay
 
@@ -284,6 +285,7 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 		if has("short") {
 			s.Short = value
 		}
+		s.single = s.single || has("single")
 		switch {
 		case has("rest"):
 			s.Item, s.Names, s.Max = value.Item, value.Names, value.Max
@@ -408,6 +410,9 @@ func (s *Spec) FieldNames() []string {
 // Find returns the spec at a path, or nil.
 func (s *Spec) Find(path string) *Spec {
 	for path != "" && s != nil {
+		if s.Kind == List && s.Item.single {
+			s = s.Item
+		}
 		var step string
 		if step, path, _ = strings.Cut(path, "."); s.Kind != Mapping {
 			return nil

@@ -77,7 +77,7 @@ type bed struct {
 func modelOf(addr net.Addr) upstream.Upstream {
 	u := upstream.DefaultUpstream()
 	u.Name, u.URL, u.Models = "up", "http://"+addr.String()+"/v1", map[string]string{"dyno-1": "dyno-1"}
-	u.Price = upstream.Price{Prompt: 100, Completion: 1000}
+	u.Price = upstream.Prices{{Prompt: 100, Completion: 1000}}
 	return u
 }
 

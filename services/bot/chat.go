@@ -172,7 +172,7 @@ func (t *turn) parse(body []byte) *reply.Refusal {
 func (t *turn) least() store.Cost {
 	c := t.g.cfg
 	prompt := openai.EstimateTokens(len(t.q.Query))
-	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.who.key.pool.Reserve(t.who.key.model).Of(openai.Usage{Prompt: prompt, Completion: c.ReplyTokens})}
+	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.who.key.pool.Reserve(t.who.key.model, t.began).Of(openai.Usage{Prompt: prompt, Completion: c.ReplyTokens})}
 }
 
 // admit waits for a place. From here on, the user can stop the turn.

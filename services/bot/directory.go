@@ -26,7 +26,7 @@ func (g *Gateway) openDirectory(ctx context.Context) error {
 	if err := g.directory.Refresh(ctx); err != nil {
 		return err
 	}
-	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
+	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
 	var follow sync.WaitGroup
 	follow.Go(g.followDirectory)
 	g.waitAtClose(follow.Wait)

@@ -231,7 +231,7 @@ func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservat
 	}
 	cost := store.Cost{Requests: 1}
 	if x.request.Endpoint != openai.Tokens { // counting uses none
-		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model).Of(u)
+		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model, now).Of(u)
 	}
 	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
 		cost.Parallel = 1
@@ -394,20 +394,36 @@ func (x *exchange) account() {
 	g, e := x.g, &x.entry
 	u, price := x.usage()
 	e.Cached = x.err == nil && x.how != cache.Made
-	e.Prompt, e.Completion, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), int64(u.Units), u.Estimated
+	var terms *store.Price
 	cost := store.Cost{Requests: 1}
-	if !e.Cached {
-		e.Money = price.Of(u)
+	if use(e, u); !e.Cached {
+		terms = g.charge(e, u, price)
 		cost.Tokens, cost.Money = int64(u.Total()), e.Money
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
 	g.stats.Ended(e)
 	kept := *e // the waiting entry must not keep the request alive
-	if err := g.batch.Later(store.Record{Entry: &kept}); err != nil {
+	if err := g.batch.Later(store.Record{Entry: &kept, Price: terms}); err != nil {
 		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
 		g.stats.Unaccounted.Inc()
+		g.prices.Delete(e.Price) // it may not be kept either
 	}
 	x.claim.Use(cost)
+}
+
+// use sets an entry's usage.
+func use(e *store.Entry, u openai.Usage) {
+	e.Prompt, e.Completion, e.Kinds, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Kinds(), int64(u.Units), u.Estimated
+}
+
+// charge sets an entry's money. The first time, it returns what the price was.
+func (g *Gateway) charge(e *store.Entry, u openai.Usage, price upstream.Price) *store.Price {
+	name, terms := price.Version()
+	e.Price, e.Money = name, price.Of(u)
+	if _, known := g.prices.LoadOrStore(name, true); known || name == "" {
+		return nil
+	}
+	return &store.Price{Name: name, Terms: terms}
 }
 
 // usage sets the answer's outcome, and returns its usage and price.
@@ -426,10 +442,10 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 			e.Outcome = outcomeFailed
 		}
 		if a.Stream != nil {
-			return a.Stream.Usage(), a.Price
+			return a.Stream.Usage(), a.Prices.At(e.At)
 		}
 		x.first = time.Since(x.began)
-		return a.Usage, a.Price
+		return a.Usage, a.Prices.At(e.At)
 	}
 	x.first = 0
 	e.Outcome = outcomeOf(x.err, gone || x.ctx.Stopped())
@@ -439,7 +455,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		e.Upstream, e.Attempts = fault.Upstream, int64(fault.Attempts)
 		sent, late, completion = fault.Sent, fault.Late, fault.Completion
 		if fault.Usage != nil && x.how == cache.Made {
-			return *fault.Usage, x.who.key.pool.PriceAt(fault.Upstream, fault.Model)
+			return *fault.Usage, x.who.key.pool.PricesAt(fault.Upstream, fault.Model).At(e.At)
 		}
 	}
 	// The upstream has answered, or probably has. A request that waited for another's answer has used nothing.
@@ -447,7 +463,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		if x.request.Background { // it continues at the upstream
 			completion = max(completion, x.request.MaxCompletion())
 		}
-		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.who.key.pool.Price(x.request.Model)
+		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.who.key.pool.Price(x.request.Model, e.At)
 	}
 	return openai.Usage{}, upstream.Price{}
 }

@@ -112,6 +112,7 @@ type Gateway struct {
 	cache     *cache.Cache[*CachedAnswer]
 
 	archive store.Archive
+	prices  sync.Map // names of prices that the archive has, or that wait for it
 	batch   *store.Batcher
 	redis   *redis.Store // nil without Redis
 	running answer.Registry

@@ -1391,7 +1391,7 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Fatal(err)
 	}
 	u := c.Upstream.Upstreams
-	if c.AdminTokenFile != filepath.Join(dir, "admin") || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
+	if c.AdminTokenFile != filepath.Join(dir, "admin") || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price[0].Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
 		u[0].NoStreamOptions || u[0].FirstByte != 0 || !u[1].NoStreamOptions || u[1].FirstByte != 2*time.Minute || u[1].Idle != 90*time.Second || len(c.AllowOrigins) != 1 ||
 		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
 		t.Errorf("%+v", c)
@@ -1459,7 +1459,7 @@ func TestValidateIsComplete(t *testing.T) {
 		"an address of nothing":             {func(c *Config) { c.Redis = "redis" }, "redis: want host:port"},
 		"a database of nothing":             {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres_file: postgres: the connection string"},
 		"money that costs nothing": {func(c *Config) {
-			c.Keys[0].Limits, c.Upstream.Upstreams[0].Price = []Limit{{store.Money, 1, 0}}, upstream.Price{}
+			c.Keys[0].Limits, c.Upstream.Upstreams[0].Price = []Limit{{store.Money, 1, 0}}, nil
 		}, "keys[0].limits[0].resource: money: no upstream that it may use has a price"},
 		"a key over plain HTTP":     {func(c *Config) { c.Upstream.Upstreams[0].URL, c.Upstream.Upstreams[0].Key = "http://8.8.8.8/v1", "k" }, "use https://"},
 		"a key set over plain HTTP": {func(c *Config) { c.Issuers[0].KeySet = "http://8.8.8.8/keys" }, "issuers[0].key_set: address not allowed"},

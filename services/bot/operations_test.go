@@ -78,7 +78,7 @@ func atDocumented(t *testing.T, change func(*Config)) (*bed, *documented) {
 		c.Keys = []Key{keyOf("key")}
 		u := &c.Upstream.Upstreams[0]
 		u.Models = map[string]string{"dyno-1": "own-1"}
-		u.Price.Unit, u.Price.Request = 1_000_000, 7
+		u.Price[0].Unit, u.Price[0].Request = 1_000_000, 7
 		if change != nil {
 			change(c)
 		}
@@ -96,7 +96,7 @@ func TestOperations(t *testing.T) {
 		{"/moderations", `{"input":"abcdefgh","model":"dyno-1"}`, "", store.Entry{Endpoint: "moderations", Prompt: 3, Estimated: true, Money: 307}},
 		{"/completions", `{"prompt":"Say this","model":"dyno-1","max_tokens":7}`, "", store.Entry{Endpoint: "completions", Prompt: 5, Completion: 7, Money: 7507}},
 		{"/rerank", `{"query":"q","documents":["a","b"],"model":"dyno-1"}`, "", store.Entry{Endpoint: "rerank", Prompt: 56, Unit: "documents", Units: 2, Money: 2005607}},
-		{"/images/generations", `{"prompt":"an otter","n":2,"model":"dyno-1"}`, "", store.Entry{Endpoint: "images", Prompt: 50, Completion: 50, Unit: "images", Units: 2, Money: 2055007}},
+		{"/images/generations", `{"prompt":"an otter","n":2,"model":"dyno-1"}`, "", store.Entry{Endpoint: "images", Prompt: 50, Completion: 50, Kinds: `{"prompt_image":40}`, Unit: "images", Units: 2, Money: 2055007}},
 		{"/audio/speech", `{"input":"héllo","voice":"alloy","model":"dyno-1"}`, strings.Repeat("\xff\xfb", 100_000), store.Entry{Endpoint: "speech", Unit: "characters", Units: 5, Estimated: true, Money: 5000007}},
 	} {
 		t.Run(c.path, func(t *testing.T) {
@@ -123,7 +123,8 @@ func TestOperations(t *testing.T) {
 			}
 			e := b.ledger("key", i+1)[0]
 			c.entry.Key, c.entry.Model, c.entry.Upstream, c.entry.Outcome, c.entry.Attempts = "key", "dyno-1", "up", outcomeOK, 1
-			e.ID, e.At, e.Queue, e.FirstByte, e.Took = "", time.Time{}, 0, 0, 0
+			b.recompute(e)
+			e.ID, e.At, e.Queue, e.FirstByte, e.Took, e.Price = "", time.Time{}, 0, 0, 0, ""
 			if diff := cmp.Diff(c.entry, e); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -1,12 +1,19 @@
 package bot
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/services/bot/openai"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
@@ -25,8 +32,8 @@ func TestPrices(t *testing.T) {
 	}, func(c *Config) {
 		u := &c.Upstream.Upstreams[0]
 		u.Models = map[string]string{"dyno-1": "own", "big": "big", "small": "small"}
-		u.Price = upstream.Price{Prompt: 2500, Completion: 10_000}
-		u.Prices = map[string]upstream.Price{"big": {Prompt: 2500, Cached: &half, Completion: 10_000}, "small": {Prompt: 10, Completion: 20}}
+		u.Price = upstream.Prices{{Prompt: 2500, Completion: 10_000}}
+		u.Prices = map[string]upstream.Prices{"big": {{Prompt: 2500, Cached: &half, Completion: 10_000}}, "small": {{Prompt: 10, Completion: 20}}}
 		c.Keys = []Key{keyOf("key", Limit{store.Money, 1e12, 0})}
 	})
 	total, n := int64(0), 0
@@ -37,9 +44,11 @@ func TestPrices(t *testing.T) {
 			}
 			total += want
 			n++
-			if e := b.ledger("key", n)[0]; e.Money != want || e.Model != model {
+			e := b.ledger("key", n)[0]
+			if e.Money != want || e.Model != model {
 				t.Errorf("%s: %+v, want %d", model, e, want)
 			}
+			b.recompute(e)
 		}
 	}
 	until(t, "the budget has what the ledger has", func() bool {
@@ -71,5 +80,99 @@ func TestLargeAnswersAreNotChargedAsText(t *testing.T) {
 	}
 	if e := b.ledger("local", 2)[0]; e.Completion > int64(len(image))/64 || !e.Estimated {
 		t.Errorf("%+v", e)
+	}
+}
+
+// recompute computes an entry's money again, from what the archive has.
+func (b *bed) recompute(e store.Entry) {
+	b.t.Helper()
+	list, err := b.archive.Prices(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var price upstream.Price
+	u := openai.Usage{Prompt: int(e.Prompt), Completion: int(e.Completion), Units: int(e.Units)}
+	known := e.Price == ""
+	for _, p := range list {
+		if p.Name == e.Price {
+			known = json.Unmarshal([]byte(p.Terms), &price) == nil
+		}
+	}
+	if e.Kinds != "" && json.Unmarshal([]byte(e.Kinds), &u) != nil || !known {
+		b.t.Errorf("%+v has no price in %+v", e, list)
+	}
+	if money := price.Of(u); e.Money != money {
+		b.t.Errorf("%+v: its tokens and its price are %d", e, money)
+	}
+}
+
+// A request has the price that held when it was admitted, however long its answer takes.
+func TestPriceOfAdmission(t *testing.T) {
+	prices := upstream.Prices{{Prompt: 1}, {From: upstream.Since{Time: time.Now().Add(time.Second)}, Prompt: 1000, Request: 3}}
+	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		for body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "slow") && time.Now().Before(prices[1].From.Time); {
+			<-time.After(time.Millisecond)
+		}
+		_, _ = io.WriteString(w, aWhole)
+	}, func(c *Config) { c.Upstream.Upstreams[0].Price = prices })
+	for i, text := range []string{"slow", "then"} {
+		if status, answer, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"`+text+`"}]}`); status != http.StatusOK {
+			t.Fatal(answer)
+		}
+		e := b.ledger("local", i+1)[0]
+		if name, _ := prices.At(e.At).Version(); e.Price != name || i == 1 && e.Money != 7003 {
+			t.Errorf("%+v", e)
+		}
+		b.recompute(e)
+	}
+}
+
+// Prices of a file are one, or a list in the order of their times.
+func TestPricesOfAFile(t *testing.T) {
+	read := func(deployment, prices string) (Config, error) {
+		path := filepath.Join(t.TempDir(), "bot.yaml")
+		text := fmt.Sprintf(`
+providers: [{name: p, url: "https://example.org/v1"}]
+deployments: [{provider: p, model: m, price: %s}]
+upstreams: [{name: u, url: "https://example.org/v1", models: {a: a}, prices: {a: %s}}]
+`, deployment, prices)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ReadConfig(path)
+	}
+	c, err := read("{prompt: 5, cached: 0}", `[{prompt: 1}, {from: 2026-12-01, prompt: 2}, {from: "2026-12-01T01:00:00+01:00", prompt: 3}, {from: 2027-01-01T12:00:00Z, request: 4}]`)
+	if err == nil || !strings.Contains(err.Error(), "prices.a[2].from: is not later than that of the price before it") {
+		t.Errorf("%v", err)
+	}
+	day := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	since := func(t time.Time) upstream.Since { return upstream.Since{Time: t} }
+	want := upstream.Prices{{Prompt: 1}, {From: since(day), Prompt: 2}, {From: since(day), Prompt: 3}, {From: since(day.Add(31*24*time.Hour + 12*time.Hour)), Request: 4}}
+	if diff := cmp.Diff(want, c.Upstream.Upstreams[0].Prices["a"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(upstream.Prices{{Prompt: 5, Cached: new(int64)}}, c.Upstream.Deployments[0].Price); diff != "" {
+		t.Error(diff)
+	}
+	for prices, fault := range map[string]string{
+		"[{from: tomorrow}]":          "is no day and no time",
+		"[]":                          "the list is empty",
+		"5":                           "want a list",
+		"[{promt: 5}]":                `did you mean "prompt"`,
+		"{from: 2026-12-01, unit: x}": "want a whole number",
+	} {
+		if _, err := read(prices, "{}"); err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: %v", prices, err)
+		}
+	}
+	one := upstream.Prices{{From: since(day), Prompt: 2}}
+	if one.At(day.Add(-1)) != (upstream.Price{}) || one.At(day).Prompt != 2 || one.Free() || !(upstream.Prices{}).Free() {
+		t.Error("a price that begins later")
+	}
+	name, terms := one[0].Version()
+	again, _ := (upstream.Price{Prompt: 2}).Version()
+	other, _ := (upstream.Price{Prompt: 2, Cached: new(int64)}).Version()
+	if len(name) != 8 || name != again || name == other || terms != `{"prompt":2}` {
+		t.Error(name, again, other, terms)
 	}
 }

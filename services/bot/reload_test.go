@@ -75,7 +75,7 @@ func TestReload(t *testing.T) {
 		c.Keys[0] = keyOf("three", Limit{store.Money, 1e9, time.Hour})
 		c.Keys[1].Limits = []Limit{{store.Requests, 2, 0}, {store.Tokens, 1e6, 0}}
 		c.Upstream.Upstreams[0] = modelOf(other.Listener.Addr())
-		c.Upstream.Upstreams[0].Price = upstream.Price{Prompt: 10, Completion: 10}
+		c.Upstream.Upstreams[0].Price = upstream.Prices{{Prompt: 10, Completion: 10}}
 		c.Upstream.Upstreams[0].Models = map[string]string{"dyno-1": "dyno-1", "new": "new"}
 	}
 	if err := b.reload(); err != nil {
@@ -122,7 +122,7 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 	before := b.live.Load()
 	for want, bad := range map[string]func(*Config){
 		`keys[1].sha256: "x" is not possible`:        func(c *Config) { c.Keys[1].SHA256 = "x" },
-		`upstreams[0].prices.none: "none" is`:        func(c *Config) { c.Upstream.Upstreams[0].Prices = map[string]upstream.Price{"none": {}} },
+		`upstreams[0].prices.none: "none" is`:        func(c *Config) { c.Upstream.Upstreams[0].Prices = map[string]upstream.Prices{"none": {}} },
 		"upstreams: there is none":                   func(c *Config) { c.Upstream.Upstreams = nil },
 		`keys[0].models[0]: no upstream has`:         func(c *Config) { c.Keys[0].Models = []string{"none"} },
 		"gets some, or loses all, only by a restart": func(c *Config) { c.Keys = nil },

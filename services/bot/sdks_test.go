@@ -27,8 +27,8 @@ func atVendors(t *testing.T, list map[upstream.Dialect]vendor, change func(*Conf
 		c.Upstream.Upstreams, c.Upstream.Attempts, c.Upstream.Failures = nil, 1, 1000
 		for _, d := range slices.Sorted(maps.Keys(list)) {
 			u := modelOf(list[d].serve(t).Listener.Addr())
-			u.Name, u.Dialect, u.Key, u.Models, u.Price.Cached = string(d), d, "secret", map[string]string{string(d): "own"}, new(int64)
-			*u.Price.Cached = 10
+			u.Name, u.Dialect, u.Key, u.Models, u.Price[0].Cached = string(d), d, "secret", map[string]string{string(d): "own"}, new(int64)
+			*u.Price[0].Cached = 10
 			switch d {
 			case upstream.Azure:
 				u.URL, u.Query = u.URL+"/openai", map[string]string{"api-version": "2024-10-21"}

@@ -268,7 +268,7 @@ func TestForgottenLimits(t *testing.T) {
 			var logged bytes.Buffer
 			config := Defaults()
 			u := upstream.DefaultUpstream()
-			u.Name, u.URL, u.Models, u.Price = "up", "https://example.org/v1", map[string]string{"dyno-1": "dyno-1"}, upstream.Price{Prompt: 1}
+			u.Name, u.URL, u.Models, u.Price = "up", "https://example.org/v1", map[string]string{"dyno-1": "dyno-1"}, upstream.Prices{{Prompt: 1}}
 			config.Upstream.Upstreams = []upstream.Upstream{u}
 			c.set(t, &config)
 			config.Logger = slog.New(slog.NewTextHandler(&logged, nil))

@@ -11,14 +11,29 @@ import (
 
 // Usage is the tokens of an answer.
 type Usage struct {
-	Prompt, Completion int
+	Prompt     int `json:"-"`
+	Completion int `json:"-"`
 	// Parts of these, which may have prices of their own: 0 if the upstream does not report them.
-	Cached, CacheWrite, PromptAudio, PromptImage int
-	Reasoning, CompletionAudio, CompletionImage  int
+	Cached          int `json:"cached,omitempty"`
+	CacheWrite      int `json:"cache_write,omitempty"`
+	PromptAudio     int `json:"prompt_audio,omitempty"`
+	PromptImage     int `json:"prompt_image,omitempty"`
+	Reasoning       int `json:"reasoning,omitempty"`
+	CompletionAudio int `json:"completion_audio,omitempty"`
+	CompletionImage int `json:"completion_image,omitempty"`
 	// Units is what an Operation uses apart from tokens: images, seconds, characters or documents.
-	Units int
+	Units int `json:"-"`
 	// Estimated says that it was estimated here, because the upstream did not report it.
-	Estimated bool
+	Estimated bool `json:"-"`
+}
+
+// Kinds returns the parts that it has, as JSON; "" without any.
+func (u Usage) Kinds() string {
+	if u == (Usage{Prompt: u.Prompt, Completion: u.Completion, Units: u.Units, Estimated: u.Estimated}) {
+		return ""
+	}
+	text, _ := json.Marshal(u) // of numbers
+	return string(text)
 }
 
 // Total returns the sum.

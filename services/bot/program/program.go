@@ -67,7 +67,7 @@ func (q *quick) upstreams() (list []upstream.Upstream) {
 	for i, url := range q.urls {
 		u := upstream.DefaultUpstream()
 		if len(q.price) == 2 {
-			u.Price = upstream.Price{Prompt: q.price[0], Completion: q.price[1]}
+			u.Price = upstream.Prices{{Prompt: q.price[0], Completion: q.price[1]}}
 		}
 		u.Name, u.URL, u.Models = fmt.Sprint("upstream-", i+1), url, map[string]string{}
 		for _, m := range q.models {

@@ -58,19 +58,25 @@ type Entry struct {
 	// Prompt and Completion are tokens. Estimated says that the upstream did not report them.
 	Prompt, Completion int64
 	Estimated          bool
+	Kinds              string // parts of these tokens that may have prices of their own, as JSON; "" is none
 	// Units is what some endpoints use apart from tokens, in their Unit: images, seconds, characters or documents.
 	Unit     string // "" is none
 	Units    int64
-	Money    int64 // billionths
+	Price    string // the name of the Price by which Money was computed; "" is none
+	Money    int64  // billionths
 	Attempts int64
 	// Queue is the request's wait in this gateway, FirstByte the time to the answer's first byte, Took the total.
 	Queue, FirstByte, Took time.Duration
 }
 
-// A Record is a turn, an entry, or both, written together.
+// A Price is a version of prices: what its name in entries means.
+type Price struct{ Name, Terms string } // Terms are JSON
+
+// A Record is a turn, an entry, or both, written together. Price is that of the entry, where it may be new.
 type Record struct {
 	Turn  *Turn
 	Entry *Entry
+	Price *Price
 }
 
 // A Part is a part of the ledger: of one key, or of all keys of a team or of a user, whichever is not "".
@@ -124,6 +130,8 @@ type Archive interface {
 	Usage(ctx context.Context, by Grouping, from, to time.Time, most int) ([]Usage, error)
 	// Entries returns up to most of a key's last entries, the newest first.
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)
+	// Prices returns all prices, by their names.
+	Prices(ctx context.Context) ([]Price, error)
 	// Close releases its resources.
 	Close() error
 }

@@ -190,7 +190,7 @@ func TestStrangeText(t *testing.T) {
 
 func entry(id string, at time.Time) *store.Entry {
 	return &store.Entry{ID: id, At: at, Key: "k", User: "u", Session: "s", Endpoint: "chat", Model: "m", Upstream: "up", Outcome: "ok", Unit: "images", Units: 2, Stream: true, Cached: true,
-		Prompt: 10, Completion: 5, Estimated: true, Money: 1 << 55, Attempts: 2, Queue: 3 * time.Microsecond, FirstByte: 4 * time.Millisecond, Took: 5 * time.Second}
+		Prompt: 10, Completion: 5, Kinds: `{"cached":3}`, Price: "00c0ffee", Estimated: true, Money: 1 << 55, Attempts: 2, Queue: 3 * time.Microsecond, FirstByte: 4 * time.Millisecond, Took: 5 * time.Second}
 }
 
 func TestLedger(t *testing.T) {
@@ -205,6 +205,12 @@ func TestLedger(t *testing.T) {
 		got, err := a.Entries(t.Context(), "k", 10)
 		if diff := cmp.Diff([]store.Entry{*two, *one}, got); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
+		}
+		price := store.Price{Name: "00c0ffee", Terms: `{"prompt":5}`}
+		write(t, a, store.Record{Entry: one, Price: &price}, store.Record{Entry: other, Price: &store.Price{Name: "0", Terms: "{}"}})
+		write(t, a, store.Record{Entry: one, Price: &store.Price{Name: price.Name, Terms: price.Terms}}) // by another gateway
+		if got, err := a.Prices(t.Context()); err != nil || !slices.Equal(got, []store.Price{{Name: "0", Terms: "{}"}, price}) {
+			t.Errorf("prices: %+v, %v", got, err)
 		}
 		if got, err := a.Entries(t.Context(), "k", 1); err != nil || len(got) != 1 || got[0].ID != "2" {
 			t.Errorf("the last: %+v, %v", got, err)
@@ -270,6 +276,53 @@ func TestReopened(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOlderVersion: entries of a program that did not keep prices are read, and summed up, as before.
+func TestOlderVersion(t *testing.T) {
+	const before = "DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
+	old := entry("1", epoch)
+	old.Kinds, old.Price = "", ""
+	check := func(a store.Archive) {
+		t.Helper()
+		write(t, a, store.Record{Entry: entry("2", epoch.Add(1)), Price: &store.Price{Name: "p", Terms: "{}"}})
+		if got, err := a.Entries(t.Context(), "k", 9); err != nil || len(got) != 2 || cmp.Diff(*old, got[1]) != "" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		closing(t, a)
+	}
+	path := filepath.Join(t.TempDir(), "db")
+	file, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, store.Record{Entry: old})
+	if _, err := file.Writer.ExecContext(t.Context(), before+" PRAGMA user_version = 4"); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if file, err = sqlite.Open(t.Context(), sqlite.Config{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	check(file)
+
+	a := openPostgres(t)
+	write(t, a, store.Record{Entry: old})
+	url := storetest.SharedPostgres.Use(t)
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Exec(t.Context(), before+" DELETE FROM schema_version WHERE version > 3")
+	if err := errors.Join(err, c.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if a, err = postgres.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	check(a)
 }
 
 // TestLaterVersion: what a later program has made is not touched by this one.

@@ -5,6 +5,9 @@ package upstream
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,20 +28,61 @@ import (
 	"dyno/services/bot/outward"
 )
 
+// Prices are those of a model, each until the next one's time. Before that of the first, nothing costs anything.
+type Prices []Price
+
+// At returns the price at a time.
+func (p Prices) At(t time.Time) Price {
+	for _, price := range slices.Backward(p) {
+		if !t.Before(price.From.Time) {
+			return price
+		}
+	}
+	return Price{}
+}
+
+// Free reports whether nothing ever costs anything.
+func (p Prices) Free() bool {
+	return !slices.ContainsFunc(p, func(price Price) bool { return !price.Free() })
+}
+
+// check reports prices that are not in the order of their times.
+func (p Prices) check(at *fields.Report, field string) {
+	for i := range p[min(1, len(p)):] {
+		at.Check(p[i].From.Before(p[i+1].From.Time), fmt.Sprintf("%s[%d].from", field, i+1), "is not later than that of the price before it", "list prices in the order of their times, no two of one time")
+	}
+}
+
+// Since is a time in the configuration: a day, which begins in UTC, or a time of RFC 3339.
+type Since struct{ time.Time }
+
+// SetText reads it.
+func (s *Since) SetText(text, _ string) (err error) {
+	if s.Time, err = time.Parse(time.DateOnly, text); err == nil {
+		return nil
+	}
+	if s.Time, err = time.Parse(time.RFC3339, text); err != nil {
+		return fmt.Errorf("%q is no day and no time; such as 2030-01-02 or 2030-01-02T15:04:05Z", text)
+	}
+	s.Time = s.UTC()
+	return nil
+}
+
 // Price is the price of tokens and of other units, in billionths of the currency: 150 is 0.15 per million tokens. At 1
 // per token, the most tokens of a request do not overflow it.
 type Price struct {
-	Prompt          int64  `yaml:"prompt" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
-	Cached          *int64 `yaml:"cached" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
-	CacheWrite      *int64 `yaml:"cache_write" range:"0..1000000000" otherwise:"prompt" doc:"of one that it put there"`
-	PromptAudio     *int64 `yaml:"prompt_audio" range:"0..1000000000" otherwise:"prompt" doc:"of one of a recording"`
-	PromptImage     *int64 `yaml:"prompt_image" range:"0..1000000000" otherwise:"prompt" doc:"of one of an image"`
-	Completion      int64  `yaml:"completion" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
-	Reasoning       *int64 `yaml:"reasoning" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
-	CompletionAudio *int64 `yaml:"completion_audio" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
-	CompletionImage *int64 `yaml:"completion_image" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
-	Unit            int64  `yaml:"unit" range:"0..5000000000" doc:"the price of an image that was made, a second that was transcribed, a character that was spoken or a document that was ranked, in billionths"`
-	Request         int64  `yaml:"request" range:"0..5000000000" doc:"the price of an answer, whatever it has, in billionths"`
+	From            Since  `yaml:"from,single" json:"-" otherwise:"it always held" doc:"the day (UTC) or the time from which it holds, for requests that are admitted then; prices are in the order of their times"`
+	Prompt          int64  `yaml:"prompt" json:"prompt,omitempty" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
+	Cached          *int64 `yaml:"cached" json:"cached,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
+	CacheWrite      *int64 `yaml:"cache_write" json:"cache_write,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that it put there"`
+	PromptAudio     *int64 `yaml:"prompt_audio" json:"prompt_audio,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of a recording"`
+	PromptImage     *int64 `yaml:"prompt_image" json:"prompt_image,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of an image"`
+	Completion      int64  `yaml:"completion" json:"completion,omitempty" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
+	Reasoning       *int64 `yaml:"reasoning" json:"reasoning,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
+	CompletionAudio *int64 `yaml:"completion_audio" json:"completion_audio,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
+	CompletionImage *int64 `yaml:"completion_image" json:"completion_image,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
+	Unit            int64  `yaml:"unit" json:"unit,omitempty" range:"0..5000000000" doc:"the price of an image that was made, a second that was transcribed, a character that was spoken or a document that was ranked, in billionths"`
+	Request         int64  `yaml:"request" json:"request,omitempty" range:"0..5000000000" doc:"the price of an answer, whatever it has, in billionths"`
 }
 
 // A kind is a number of tokens of one side with its own price; nil takes the side's price.
@@ -89,6 +133,16 @@ func (p Price) highest() Price {
 // Free reports whether nothing costs anything.
 func (p Price) Free() bool { return p.highest() == Price{} }
 
+// Version returns a name of the price that is the same wherever it is, and the price as JSON. What costs nothing has none.
+func (p Price) Version() (name, price string) {
+	if p.Free() {
+		return "", ""
+	}
+	text, _ := json.Marshal(p) // of numbers
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4]), string(text)
+}
+
 // A Server says how a server of models is reached.
 type Server struct {
 	Dialect Dialect         `yaml:"dialect" oneof:"openai azure vllm anthropic gemini ollama" otherwise:"openai" doc:"the form of its API; openai is that of most servers. What clients ask in another form is translated"`
@@ -109,7 +163,7 @@ type Terms struct {
 	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
 	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls of one model under way"`
 	MaxTokens     int               `yaml:"max_tokens" range:"0..134217728" otherwise:"unknown" doc:"the most tokens that an answer of it can have: with limits of tokens or money, a request without a bound reserves as many, and is not changed"`
-	Price         Price             `yaml:"price" doc:"prices of tokens and of other units"`
+	Price         Prices            `yaml:"price" most:"100" doc:"prices of tokens and of other units"`
 	Requests      int64             `yaml:"requests_per_minute" range:"0..1000000000" otherwise:"without a bound" doc:"requests of a minute that one gateway sends it at most; further ones go to others, or get 429"`
 	Tokens        int64             `yaml:"tokens_per_minute" range:"0..1000000000000" otherwise:"without a bound" doc:"the same of tokens, of questions and answers"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field for the bound on the tokens of an answer that the gateway adds, where there are limits and the client sets none. If it is set here, the server obeys no other: with limits it gets this one in addition to the client's"`
@@ -142,12 +196,12 @@ type Upstream struct {
 	Server `yaml:",inline"`
 	// Models maps clients' names of models to the server's own.
 	Models map[string]string `yaml:"models,required" names:"text" most:"1000" doc:"its own name of each model, by the name that clients use"`
-	Prices map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"prices of single models, by clients' names"`
+	Prices map[string]Prices `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"prices of single models, by clients' names"`
 	Terms  `yaml:",inline"`
 }
 
-// PriceOf returns the price of a model.
-func (u Upstream) PriceOf(model string) Price {
+// PriceOf returns the prices of a model.
+func (u Upstream) PriceOf(model string) Prices {
 	if p, ok := u.Prices[model]; ok {
 		return p
 	}
@@ -367,7 +421,9 @@ func (c Config) Check(r *fields.Report) {
 		for name, own := range u.Models {
 			at.Check(own != "", "models."+name, "is empty", "the server's own name of the model")
 		}
-		for name := range u.Prices {
+		u.Price.check(at, "price")
+		for name, prices := range u.Prices {
+			prices.check(at, "prices."+name)
 			at.Check(u.Models[name] != "", "prices."+name, fmt.Sprintf("%q is none of its models", name), "a name of models, as clients use it")
 		}
 	}
@@ -376,6 +432,7 @@ func (c Config) Check(r *fields.Report) {
 		at := r.At("deployments[%d]", i)
 		at.Check(slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == d.Provider }), "provider", fmt.Sprintf("%q is no provider", d.Provider), "the name of one of providers")
 		d.checkDrop(at)
+		d.Price.check(at, "price")
 		name := d.name()
 		at.Check(!named[name] && !slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == name }), "name", fmt.Sprintf("%q is there twice", name), "give each deployment its own")
 		named[name] = true

@@ -99,7 +99,7 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Header: passedOn(resp.Header), Passed: a}, nil
+	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passedOn(resp.Header), Passed: a}, nil
 }
 
 // passPath returns the path for a request.

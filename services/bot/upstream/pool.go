@@ -276,19 +276,19 @@ func (p *Pool) counting(model string) []*target {
 	return slices.DeleteFunc(slices.Clone(p.of(model)), func(t *target) bool { return !t.provider.native[openai.Tokens] })
 }
 
-// Price returns a model's highest price at any upstream: for an answer of an unknown upstream.
-func (p *Pool) Price(model string) Price {
-	return p.most(model, func(p Price) Price { return p })
+// Price returns a model's highest price at a time and any upstream: for an answer of an unknown upstream.
+func (p *Pool) Price(model string, at time.Time) Price {
+	return p.most(model, at, func(p Price) Price { return p })
 }
 
-// Reserve returns the highest price of any kind of token of a model, at any upstream. It is for reservations before
+// Reserve returns the highest price of any kind of token of a model, at a time and any upstream. It is for reservations before
 // the upstream and the kinds are known.
-func (p *Pool) Reserve(model string) Price { return p.most(model, Price.highest) }
+func (p *Pool) Reserve(model string, at time.Time) Price { return p.most(model, at, Price.highest) }
 
-func (p *Pool) most(model string, of func(Price) Price) (most Price) {
+func (p *Pool) most(model string, at time.Time, of func(Price) Price) (most Price) {
 	for _, name := range append([]string{model}, p.fallbacks(model, "")...) {
 		for _, t := range p.of(name) {
-			price := of(t.Price)
+			price := of(t.Price.At(at))
 			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion), Unit: max(most.Unit, price.Unit), Request: max(most.Request, price.Request)}
 		}
 	}
@@ -308,14 +308,14 @@ func (p *Pool) MaxTokens(model string) (most int) {
 	return most
 }
 
-// PriceAt returns a model's price at an upstream.
-func (p *Pool) PriceAt(upstream, model string) Price {
+// PricesAt returns a model's prices at an upstream.
+func (p *Pool) PricesAt(upstream, model string) Prices {
 	for _, t := range p.of(model) {
 		if t.Name == upstream {
 			return t.Price
 		}
 	}
-	return Price{}
+	return nil
 }
 
 // States returns the states of the deployments, in the order of the configuration.
@@ -419,7 +419,7 @@ func (e *Error) detail() string {
 type Answer struct {
 	Upstream string
 	Model    string // the client's name of the one that has answered, which may be another than was asked for
-	Price    Price
+	Prices   Prices
 	Attempts int // 1 or more
 	// Dropped are the client's fields that the upstream did not get: its dialect does not have them.
 	Dropped []string
@@ -782,7 +782,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Header: passed, Dropped: q.dropped, Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passed, Dropped: q.dropped, Stream: stream}, nil
 }
 
 // newCall begins a call of a slot.
@@ -1144,7 +1144,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 	}
 	t := c.target
 	c.pool.remember(reply.ID, t)
-	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply, Dropped: c.dropped}
+	a := &Answer{Upstream: t.Name, Prices: t.Price, Body: body, Reply: reply, Dropped: c.dropped}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage

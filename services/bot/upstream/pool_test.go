@@ -472,7 +472,7 @@ func TestDeployments(t *testing.T) {
 		c.Upstreams = nil
 		c.Providers = []Provider{{Name: "p", Server: Server{URL: u.URL, Key: "secret", Headers: map[string]string{"X-Team": "shop"}, Query: map[string]string{"api-version": "1&2"}}}}
 		plain, many := DefaultDeployment(), DefaultDeployment()
-		plain.Provider, plain.Model, plain.Names, plain.MaxTokens, plain.Price = "p", "big-2", []string{"big", "wide"}, 10, Price{Prompt: 7}
+		plain.Provider, plain.Model, plain.Names, plain.MaxTokens, plain.Price = "p", "big-2", []string{"big", "wide"}, 10, Prices{{Prompt: 7}}
 		many.Name, many.Provider, many.Model, many.Names = "rest", "p", "own-*", []string{"vendor/*"}
 		c.Deployments = []Deployment{plain, many}
 	}, nil, func(t *testing.T, b *bed) {
@@ -494,7 +494,7 @@ func TestDeployments(t *testing.T) {
 				if err == nil || b.Has(name) {
 					t.Errorf("%s is there: %+v", name, a)
 				}
-			case err != nil || a.Reply.Text != want || query != "1&2" || team != "shop" || (a.Upstream == "rest") != (name == "vendor/x/y") || (a.Price == Price{Prompt: 7}) != (want == "big-2"):
+			case err != nil || a.Reply.Text != want || query != "1&2" || team != "shop" || (a.Upstream == "rest") != (name == "vendor/x/y") || (a.Prices.At(time.Now()) == Price{Prompt: 7}) != (want == "big-2"):
 				t.Errorf("%s: %+v, %v, %q, %q", name, a, err, query, team)
 			}
 		}
@@ -799,7 +799,7 @@ func TestPending(t *testing.T) {
 
 // TestKeyAndModel: each upstream gets its own name of the model and its own key, never the client's.
 func TestKeyAndModel(t *testing.T) {
-	inBubble(t, []Upstream{{Server: Server{Key: "secret"}, Models: map[string]string{"m": "own/name"}, Terms: Terms{Price: Price{Prompt: 1, Completion: 2}}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{Server: Server{Key: "secret"}, Models: map[string]string{"m": "own/name"}, Terms: Terms{Price: Prices{{Prompt: 1, Completion: 2}}}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
 		authorization := ""
 		s := b.servers["a"]
 		s.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -807,7 +807,7 @@ func TestKeyAndModel(t *testing.T) {
 			s.Handler().ServeHTTP(w, r)
 		}
 		a, err := b.Ask(t.Context(), ask(t, false), nil)
-		if err != nil || authorization != "Bearer secret" || a.Price.Of(openai.Usage{Prompt: 10, Completion: 5}) != 20 || b.Price("m") != (Price{Prompt: 1, Completion: 2}) {
+		if err != nil || authorization != "Bearer secret" || a.Prices.At(time.Now()).Of(openai.Usage{Prompt: 10, Completion: 5}) != 20 || b.Price("m", time.Now()) != (Price{Prompt: 1, Completion: 2}) {
 			t.Errorf("%+v, %v, %q", a, err, authorization)
 		}
 		if strings.Join(b.Models(), ",") != "m" || !b.Has("m") || b.Has("own/name") {
@@ -1007,8 +1007,8 @@ func TestPrice(t *testing.T) {
 			t.Errorf("%+v: %d, and %d was reserved", c.u, got, reserved)
 		}
 	}
-	u := Upstream{Terms: Terms{Price: plain}, Prices: map[string]Price{"small": {Prompt: 1}}}
-	if u.PriceOf("big") != plain || u.PriceOf("small") != (Price{Prompt: 1}) || (Price{}).Free() == (Price{Cached: of(1)}).Free() {
+	u := Upstream{Terms: Terms{Price: Prices{plain}}, Prices: map[string]Prices{"small": {{Prompt: 1}}}}
+	if u.PriceOf("big")[0] != plain || u.PriceOf("small")[0] != (Price{Prompt: 1}) || (Price{}).Free() == (Price{Cached: of(1)}).Free() {
 		t.Error("prices of models")
 	}
 }

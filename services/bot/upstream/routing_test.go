@@ -93,11 +93,11 @@ func TestFallbacks(t *testing.T) {
 		}
 	})
 	inBubble(t, models("big", "cheap"), func(c *Config) {
-		c.Upstreams[0].Price, c.Upstreams[1].Price = Price{Prompt: 1, Completion: 1}, Price{Prompt: 5}
+		c.Upstreams[0].Price, c.Upstreams[1].Price = Prices{{Prompt: 1, Completion: 1}}, Prices{{Prompt: 5}}
 		c.Upstreams[0].MaxTokens, c.Upstreams[1].MaxTokens = 10, 20
 		c.Fallbacks = []Fallback{{Model: "big", To: []string{"cheap"}}}
 	}, nil, func(t *testing.T, b *bed) {
-		if p := b.Reserve("big"); p != (Price{Prompt: 5, Completion: 1}) || b.MaxTokens("big") != 20 || b.Longest() != 2*time.Duration(b.cfg.Attempts)*b.cfg.Total {
+		if p := b.Reserve("big", time.Now()); p != (Price{Prompt: 5, Completion: 1}) || b.MaxTokens("big") != 20 || b.Longest() != 2*time.Duration(b.cfg.Attempts)*b.cfg.Total {
 			t.Errorf("%+v, %d, %v: not that of all models that may answer", p, b.MaxTokens("big"), b.Longest())
 		}
 	})

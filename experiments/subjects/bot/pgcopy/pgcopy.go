@@ -42,7 +42,7 @@ func (a *Archive) Close() error {
 // Names of columns, in the order in which they are copied.
 var (
 	turnNames  = []string{"session", "number", "id", "at", "said", "reply", "tokens"}
-	entryNames = []string{"id", "at", "key", "usr", "session", "endpoint", "model", "upstream", "outcome", "stream", "cached", "prompt", "completion", "estimated", "money", "attempts", "queue", "first_byte", "took", "team", "owner", "unit", "units"}
+	entryNames = []string{"id", "at", "key", "usr", "session", "endpoint", "model", "upstream", "outcome", "stream", "cached", "prompt", "completion", "estimated", "money", "attempts", "queue", "first_byte", "took", "team", "owner", "unit", "units", "kinds", "price"}
 )
 
 // clean is text as PostgreSQL can have it: UTF-8 without zero bytes.
@@ -60,7 +60,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		if e := r.Entry; e != nil {
 			entries = append(entries, []any{
 				e.ID, e.At, clean(e.Key), clean(e.User), clean(e.Session), clean(e.Endpoint), clean(e.Model), clean(e.Upstream), clean(e.Outcome), e.Stream, e.Cached,
-				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds(), clean(e.Team), clean(e.Owner), e.Unit, e.Units,
+				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds(), clean(e.Team), clean(e.Owner), e.Unit, e.Units, e.Kinds, e.Price,
 			})
 		}
 	}

@@ -55,6 +55,7 @@ func description() object {
 	schemas := object{
 		"object": object{"type": "object"}, "rotation": typeOf(reflect.TypeFor[rotation]()),
 		"auditList": object{"type": "object", "properties": object{"changes": typeOf(reflect.TypeFor[[]change]())}},
+		"priceList": object{"type": "object", "properties": object{"prices": typeOf(reflect.TypeFor[[]price]())}},
 		"usageList": object{"type": "object", "properties": object{"from": typeOf(reflect.TypeFor[time.Time]()), "to": typeOf(reflect.TypeFor[time.Time]()),
 			"groups": typeOf(reflect.TypeFor[[]group]()), "truncated": object{"type": "boolean"}}},
 		"error": object{"type": "object", "properties": object{"error": object{"type": "object", "properties": object{

@@ -27,13 +27,13 @@ func open(t *testing.T) bed {
 	day := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i, team := range []string{"t", "t", ""} {
 		e := &store.Entry{ID: fmt.Sprint(i), At: day.AddDate(0, 0, i), Key: "k", Team: team, Model: "m", Prompt: 2, Completion: 3, Money: 7}
-		if _, err := a.Write(t.Context(), []store.Record{{Entry: e}}); err != nil {
+		if _, err := a.Write(t.Context(), []store.Record{{Entry: e, Price: &store.Price{Name: "00c0ffee", Terms: `{"prompt":2}`}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d := directory.New(a, func(context.Context, string, *directory.Access) error { return nil })
 	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}})
-	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
+	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
 }
 
 func (b bed) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -127,6 +127,7 @@ func TestUsage(t *testing.T) {
 		`"groups":[{"day":"2030-01-04","requests":1,`, `{"team":"t","day":"2030-01-02","requests":1,"prompt_tokens":2,"completion_tokens":3,"money":7},{"team":"t","day":"2030-01-03",`, `"truncated":false`)
 	b.want(b.ask("GET", "usage?group=key,model&from=2030-01-02T03:00:00Z&to=2030-01-03T03:00:00Z", ""), 200, `"groups":[{"key":"k","model":"m","requests":1,`)
 	b.want(b.ask("GET", "usage", ""), 200, `"groups":[]`)
+	b.want(b.ask("GET", "prices", ""), 200, `{"prices":[{"price":"00c0ffee","terms":{"prompt":2}}]}`)
 	b.want(b.ask("GET", "usage?group=planet", ""), 400, `"param":"group"`)
 	b.want(b.ask("GET", "usage?from=yesterday", ""), 400, `"param":"from"`)
 	b.want(b.ask("GET", "usage?from=2030-01-02&to=2030-01-01", ""), 400, `"param":"from"`)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type Archive struct {
 	entries  []store.Entry
 	next     int // the place of the next entry, when entries is full
 	ids      map[string]bool
+	prices   map[string]string
 	directory
 }
 
@@ -57,7 +59,7 @@ func sizeOf(t store.Turn) int64 {
 
 // NewArchive returns an empty Archive.
 func NewArchive(b Bounds) *Archive {
-	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}}
+	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]string{}}
 }
 
 // Turns is store.Archive's.
@@ -84,6 +86,9 @@ func (a *Archive) Write(_ context.Context, records []store.Record) ([]error, err
 		}
 		if r.Entry != nil {
 			a.entry(*r.Entry)
+		}
+		if r.Price != nil {
+			a.prices[r.Price.Name] = r.Price.Terms
 		}
 	}
 	return each, nil
@@ -227,6 +232,16 @@ func (a *Archive) Entries(_ context.Context, key string, most int) ([]store.Entr
 	}
 	slices.SortStableFunc(found, func(a, b store.Entry) int { return b.At.Compare(a.At) })
 	return found[:min(most, len(found))], nil
+}
+
+// Prices is store.Archive's.
+func (a *Archive) Prices(context.Context) (list []store.Price, _ error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.prices)) {
+		list = append(list, store.Price{Name: name, Terms: a.prices[name]})
+	}
+	return list, nil
 }
 
 // Close has nothing to free.

@@ -41,7 +41,7 @@ type entryColumns struct {
 	team, owner                                             []string
 	stream, cached, estimated                               []bool
 	prompt, completion, money, attempts, queue, first, took []int64
-	unit                                                    []string
+	unit, kinds, price                                      []string
 	units                                                   []int64
 }
 
@@ -49,7 +49,7 @@ func (c *entryColumns) add(e *store.Entry) {
 	for _, f := range []struct {
 		to   *[]string
 		text string
-	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}, {&c.team, e.Team}, {&c.owner, e.Owner}, {&c.unit, e.Unit}} {
+	}{{&c.id, e.ID}, {&c.key, e.Key}, {&c.user, e.User}, {&c.session, e.Session}, {&c.endpoint, e.Endpoint}, {&c.model, e.Model}, {&c.upstream, e.Upstream}, {&c.outcome, e.Outcome}, {&c.team, e.Team}, {&c.owner, e.Owner}, {&c.unit, e.Unit}, {&c.kinds, e.Kinds}, {&c.price, e.Price}} {
 		*f.to = append(*f.to, clean(f.text))
 	}
 	c.at = append(c.at, e.At)

@@ -46,6 +46,7 @@ var migrations = []string{
 	CREATE INDEX entries_by_key ON entries (key, at);`,
 	relational.Directory,
 	`ALTER TABLE entries ADD COLUMN unit text NOT NULL DEFAULT '', ADD COLUMN units bigint NOT NULL DEFAULT 0;`,
+	relational.Prices,
 }
 
 // lock is the number of the advisory lock that lets one gateway migrate at a time. The value is arbitrary.
@@ -162,9 +163,9 @@ const (
 	insertTurns = `INSERT INTO turns (session, number, id, at, said, reply, tokens)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING RETURNING id`
 	selectTurns   = `SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS w (session, number) JOIN turns t USING (session, number)`
-	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took, team, owner, unit, units)
+	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took, team, owner, unit, units, kinds, price)
 		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
-		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[]) ON CONFLICT DO NOTHING`
+		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[], $25::text[]) ON CONFLICT DO NOTHING`
 )
 
 // Write is store.Archive's. It removes zero bytes from texts: PostgreSQL cannot store them.
@@ -174,6 +175,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		e      entryColumns
 		places []int // of turns, in records
 		kept   = map[string]bool{}
+		batch  pgx.Batch // one exchange, and one implicit transaction
 	)
 	for i, r := range records {
 		if r.Turn != nil {
@@ -182,6 +184,9 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		}
 		if r.Entry != nil {
 			e.add(r.Entry)
+		}
+		if r.Price != nil {
+			batch.Queue(relational.InsertPrice, r.Price.Name, r.Price.Terms)
 		}
 	}
 	read := func(rows pgx.Rows) error {
@@ -192,13 +197,12 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		})
 		return err
 	}
-	var batch pgx.Batch // one exchange, and one implicit transaction
 	if len(places) > 0 {
 		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.texts, t.reply, t.tokens).Query(read)
 	}
 	if len(e.id) > 0 {
 		batch.Queue(insertEntries, e.id, e.at, e.key, e.user, e.session, e.endpoint, e.model, e.upstream, e.outcome, e.stream, e.cached,
-			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took, e.team, e.owner, e.unit, e.units)
+			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took, e.team, e.owner, e.unit, e.units, e.kinds, e.price)
 	}
 	each := make([]error, len(records))
 	if batch.Len() == 0 {
@@ -262,7 +266,7 @@ func (a *Archive) hangUp() {
 // Entries is store.Archive's.
 func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
 	rows, err := a.pool.Query(ctx, `SELECT id, at, team, owner, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
-		queue, first_byte, took, unit, units FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, key, most)
+		queue, first_byte, took, unit, units, kinds, price FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, key, most)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +275,7 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 		e := store.Entry{Key: key}
 		var queue, first, took int64
 		if err := rows.Scan(&e.ID, &e.At, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
-			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units); err != nil {
+			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units, &e.Kinds, &e.Price); err != nil {
 			return nil, err
 		}
 		e.At = e.At.UTC()

@@ -27,6 +27,14 @@ const Directory = `CREATE TABLE directory (
 	CREATE INDEX entries_by_owner ON entries (owner, at) WHERE owner <> '';
 	CREATE INDEX entries_by_time ON entries (at);`
 
+// Prices is the migration that adds to the ledger by what price an entry was charged.
+const Prices = `CREATE TABLE prices (name text NOT NULL PRIMARY KEY, terms text NOT NULL);
+	ALTER TABLE entries ADD COLUMN kinds text NOT NULL DEFAULT '';
+	ALTER TABLE entries ADD COLUMN price text NOT NULL DEFAULT '';`
+
+// InsertPrice keeps a price once.
+const InsertPrice = `INSERT INTO prices (name, terms) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+
 // A Database is where the tables are. Its methods may be called from any goroutine.
 type Database struct {
 	Reader, Writer *sql.DB
@@ -79,6 +87,17 @@ func (d *Database) Usage(ctx context.Context, by store.Grouping, from, to time.T
 		var u store.Usage
 		err := rows.Scan(&u.Key, &u.Team, &u.Owner, &u.Model, &u.Day, &u.Requests, &u.Prompt, &u.Completion, &u.Money)
 		list = append(list, u)
+		return err
+	})
+	return list, err
+}
+
+// Prices is store.Archive's.
+func (d *Database) Prices(ctx context.Context) (list []store.Price, err error) {
+	err = d.each(ctx, `SELECT name, terms FROM prices ORDER BY name`, nil, func(rows *sql.Rows) error {
+		var p store.Price
+		err := rows.Scan(&p.Name, &p.Terms)
+		list = append(list, p)
 		return err
 	})
 	return list, err

@@ -89,6 +89,7 @@ var migrations = []string{
 	relational.Directory,
 	`ALTER TABLE entries ADD COLUMN unit TEXT NOT NULL DEFAULT '';
 	ALTER TABLE entries ADD COLUMN units INTEGER NOT NULL DEFAULT 0;`,
+	relational.Prices,
 }
 
 // busyTimeout is how long SQLite waits for a lock. If it does not wait, we retry after openPause.
@@ -142,7 +143,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		return nil, err
 	}
 	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached,
-		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units, kinds, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return nil, err
 	}
@@ -357,9 +358,14 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 				return nil, err
 			}
 		}
+		if r.Price != nil {
+			if _, err := tx.ExecContext(inside, relational.InsertPrice, r.Price.Name, r.Price.Terms); err != nil {
+				return nil, err
+			}
+		}
 		if e := r.Entry; e != nil {
 			if _, err := insertEntry.ExecContext(inside, e.ID, e.At.UnixMicro(), e.Key, e.Team, e.Owner, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
-				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds(), e.Unit, e.Units); err != nil {
+				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds(), e.Unit, e.Units, e.Kinds, e.Price); err != nil {
 				return nil, err
 			}
 		}
@@ -406,7 +412,7 @@ func microseconds(t time.Time) int64 {
 // Entries is store.Archive's.
 func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
 	rows, err := a.readers.QueryContext(ctx, `SELECT id, at, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
-		queue, first_byte, took, unit, units FROM entries WHERE key = ? ORDER BY at DESC LIMIT ?`, key, most)
+		queue, first_byte, took, unit, units, kinds, price FROM entries WHERE key = ? ORDER BY at DESC LIMIT ?`, key, most)
 	if err != nil {
 		return nil, err
 	}
@@ -415,7 +421,7 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 		e := store.Entry{Key: key}
 		var at, queue, first, took int64
 		if err := rows.Scan(&e.ID, &at, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
-			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units); err != nil {
+			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units, &e.Kinds, &e.Price); err != nil {
 			return nil, err
 		}
 		e.At = time.UnixMicro(at).UTC()
