@@ -768,7 +768,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	c.timer.Reset(t.FirstByte)
 	stream := &Stream{call: c, want: w}
 	if q.client != nil {
-		text = c.translate(text, stream.alive)
+		text = c.translate(text, stream)
 	}
 	stream.reader = p.cfg.Readers.Get(text)
 	stream.reader.Most, stream.reader.Alive = int(p.cfg.MaxEventBytes), stream.alive
@@ -1195,16 +1195,16 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// A Stream reads an answer event by event. It is for one goroutine at a time, except for Cancel.
+// A Stream reads an answer event by event. It is for one goroutine at a time, except for Cancel and Progress.
 type Stream struct {
 	call    *call
 	want    *want
 	reader  *openai.Reader // nil after it is returned
 	frame   openai.Frame
 	event   openai.Event
-	first   bool // the event was read, and not returned yet
-	usage   *openai.Usage
-	tokens  int // counted
+	first   bool                         // the event was read, and not returned yet
+	usage   atomic.Pointer[openai.Usage] // estimated, if its Completion is unknown
+	bytes   atomic.Int64                 // of text so far
 	done    bool
 	started choices // choices that have text
 	ended   choices // choices with a reason for their end
@@ -1280,10 +1280,10 @@ func (s *Stream) examine() error {
 			s.ended.add(choice)
 		}
 	}
-	s.usage = s.call.request.Endpoint.Latest(s.usage, s.event.Usage)
-	if s.event.Bytes > 0 {
-		s.tokens += openai.EstimateTokens(s.event.Bytes) // at least one
+	if u := s.event.Usage; u != nil {
+		s.usage.Store(s.call.request.Endpoint.Latest(s.usage.Load(), u))
 	}
+	s.bytes.Add(int64(s.event.Bytes))
 	if s.frame.End() && !s.endsHere() {
 		return fmt.Errorf("%w: it ends before its answer does", openai.ErrCut)
 	}
@@ -1354,7 +1354,9 @@ func (s *Stream) fail(err error) (*openai.Event, error) {
 	var e *Error
 	if err != nil {
 		if e = s.call.fault(err); errors.Is(err, openai.ErrLarge) {
-			e.Completion = s.call.tokens(s.reader.Rest())
+			n := openai.TextBytes(s.reader.Rest())
+			e.Completion = s.call.bounded(n)
+			s.bytes.Add(int64(n))
 		}
 	} else {
 		e = s.call.reported(s.event.Failed)
@@ -1365,7 +1367,6 @@ func (s *Stream) fail(err error) (*openai.Event, error) {
 		}
 	}
 	e.Upstream = s.call.target.Name
-	s.tokens += e.Completion
 	e.unclear = errors.Is(e.err, errTotal) // the reader may be slow
 	if cause := context.Cause(s.call.ctx); cause != nil && !isLate(cause) {
 		// The client has gone, or Cancel was called.
@@ -1390,21 +1391,23 @@ func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.Mor
 // Usage returns the usage so far: the upstream's, or else counted. An answer in the background goes on without its
 // client: it may use all that was requested.
 func (s *Stream) Usage() openai.Usage {
+	if u := s.usage.Load(); s.done && u != nil && !u.Estimated {
+		return *u
+	}
+	u := s.Progress()
+	if s.call.request.Background && !s.done && s.event.Failed.Message == "" {
+		return soFar(u, s.call.request, s.call.request.MaxCompletion())
+	}
+	return u
+}
+
+// Progress returns the usage of the parts that have come. It may be called from any goroutine.
+func (s *Stream) Progress() openai.Usage {
 	u := openai.Usage{Prompt: s.call.request.PromptTokens, Estimated: true}
-	if s.usage != nil {
-		u = *s.usage
+	if known := s.usage.Load(); known != nil {
+		u = *known
 	}
-	if s.done {
-		if s.usage == nil {
-			u.Completion = s.tokens
-		}
-		return u
-	}
-	counted := s.tokens
-	if s.call.request.Background && s.event.Failed.Message == "" {
-		counted = max(counted, s.call.request.MaxCompletion())
-	}
-	return soFar(u, s.call.request, counted)
+	return soFar(u, s.call.request, openai.EstimateTokens(int(s.bytes.Load())))
 }
 
 // soFar returns the usage of an incomplete answer with a number of tokens. Some upstreams report at the beginning

@@ -21,6 +21,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
@@ -751,23 +753,70 @@ func TestNoUsage(t *testing.T) {
 func TestUsageOfPart(t *testing.T) {
 	c := &call{request: ask(t, true)}
 	for _, test := range []struct {
-		s    Stream
+		text int // bytes
+		told *openai.Usage
+		done bool
 		want openai.Usage
 	}{
-		{Stream{tokens: 5}, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
-		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
-		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 1}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
-		{Stream{tokens: 3, usage: &openai.Usage{Prompt: 9, Completion: 4}}, openai.Usage{Prompt: 9, Completion: 4}},
-		{Stream{tokens: 5, usage: &openai.Usage{}}, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
-		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 4}, done: true}, openai.Usage{Prompt: 9, Completion: 4}},
-		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}, done: true}, openai.Usage{Prompt: 9}},
-		{Stream{usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9}},
+		{20, nil, false, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
+		{20, &openai.Usage{Prompt: 9}, false, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
+		{20, &openai.Usage{Prompt: 9, Completion: 1}, false, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
+		{12, &openai.Usage{Prompt: 9, Completion: 4}, false, openai.Usage{Prompt: 9, Completion: 4}},
+		{20, &openai.Usage{}, false, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
+		{20, &openai.Usage{Prompt: 9, Completion: 4}, true, openai.Usage{Prompt: 9, Completion: 4}},
+		{20, &openai.Usage{Prompt: 9}, true, openai.Usage{Prompt: 9}},
+		{20, &openai.Usage{Prompt: 9, Cached: 3, Estimated: true}, true, openai.Usage{Prompt: 9, Cached: 3, Completion: 5, Estimated: true}},
+		{0, &openai.Usage{Prompt: 9}, false, openai.Usage{Prompt: 9}},
 	} {
-		test.s.call = c
-		if got := test.s.Usage(); got != test.want {
+		s := Stream{call: c, done: test.done}
+		s.bytes.Store(int64(test.text))
+		s.usage.Store(test.told)
+		if got := s.Usage(); got != test.want {
 			t.Errorf("%+v, want %+v", got, test.want)
 		}
 	}
+}
+
+// However a text is cut into events, and wherever its stream is left, an estimate is at most what the whole text is
+// estimated as. A usage that the upstream has said is what it said.
+func TestPartsCostNoMoreThanTheWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		told := rapid.Bool().Draw(t, "told")
+		var events, all strings.Builder
+		pieces := rapid.SliceOfN(rapid.StringN(0, 30, -1), 1, 30).Draw(t, "pieces")
+		for _, piece := range pieces {
+			text, _ := json.Marshal(piece)
+			fmt.Fprintf(&events, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%s}}]}\n\n", text)
+			all.WriteString(piece)
+		}
+		events.WriteString(stop)
+		if told {
+			events.WriteString(used)
+		}
+		events.WriteString(ended)
+		text, _ := json.Marshal(all.String())
+		codec := openai.Standard()
+		whole, err := codec.ParseReply(openai.Chat, fmt.Appendf(nil, `{"choices":[{"message":{"content":%s}}]}`, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Stream{call: &call{pool: &Pool{cfg: Config{Codec: codec}}, request: &openai.Request{Endpoint: openai.Chat, PromptTokens: 3, Choices: 1}}, reader: openai.NewReader(strings.NewReader(events.String()))}
+		for left := rapid.IntRange(0, len(pieces)+3).Draw(t, "left"); left > 0 && !s.done; left-- {
+			if err := s.read(); err != nil {
+				t.Fatal(err)
+			}
+			if u := s.Progress(); u.Completion > max(openai.EstimateTokens(whole.Bytes), 5) || s.usage.Load() == nil && (u.Completion > openai.EstimateTokens(whole.Bytes) || !u.Estimated || u.Prompt != 3) {
+				t.Fatalf("%+v of a text of %d bytes", u, whole.Bytes)
+			}
+		}
+		want := openai.Usage{Prompt: 3, Completion: openai.EstimateTokens(whole.Bytes), Estimated: true}
+		if told {
+			want = openai.Usage{Prompt: 7, Completion: 5}
+		}
+		if u := s.Usage(); s.done && u != want {
+			t.Fatalf("%+v, want %+v", u, want)
+		}
+	})
 }
 
 // TestPending: an answer in the background, of unknown usage, is accounted as all that was requested.

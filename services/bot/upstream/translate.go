@@ -96,6 +96,7 @@ type translated struct {
 	b      []byte // written, and not read yet from at on
 	at     int
 	err    error // the end, after b
+	stream *Stream
 }
 
 // Read implements io.Reader.
@@ -125,6 +126,9 @@ func (t *translated) Read(p []byte) (int, error) {
 func (t *translated) say(e *dialect.Event) {
 	if e.Kind == dialect.Begin {
 		date(&e.Answer)
+		if u := e.Answer.Usage; u != nil { // the client's form may have it only at the end
+			t.stream.usage.Store(&openai.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, PromptAudio: u.PromptAudio, PromptImage: u.PromptImage, Estimated: true})
+		}
 	}
 	t.b = t.writer.Append(t.b, e)
 }
@@ -137,15 +141,15 @@ func date(a *dialect.Answer) {
 }
 
 // translate returns a stream in the client's form.
-func (c *call) translate(from io.Reader, alive func()) io.Reader {
-	t := &translated{reader: c.target.form.NewReader(), writer: c.client.NewWriter(c.question.request)}
+func (c *call) translate(from io.Reader, stream *Stream) io.Reader {
+	t := &translated{stream: stream, reader: c.target.form.NewReader(), writer: c.client.NewWriter(c.question.request)}
 	most := int(c.pool.cfg.MaxEventBytes)
 	if c.target.provider.vendor.lines {
 		t.next = lines(from, most)
 		return t
 	}
 	r := openai.NewReader(from)
-	r.Most, r.Alive, t.next = most, alive, r.Next
+	r.Most, r.Alive, t.next = most, stream.alive, r.Next
 	return t
 }
 

@@ -212,3 +212,30 @@ func TestFeatures(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Who leaves a stream of Anthropic's pays for the prompt what its first event has said, in whatever form it was asked.
+func TestLeftAfterThePromptWasTold(t *testing.T) {
+	v := vendorServers[Anthropic]
+	begin, _, _ := strings.Cut(v.stream, "event: content_block_stop")
+	for e := range clientRequests {
+		inBubble(t, []Upstream{{Server: Server{Dialect: Anthropic}}}, nil, nil, func(t *testing.T, b *bed) {
+			b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
+				says(w, begin)
+				<-r.Context().Done()
+			}
+			a, err := b.Ask(t.Context(), of(t, e, `,"stream":true`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for a.Stream.Progress().Completion < 2 {
+				if _, _, err := a.Stream.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.Stream.Close()
+			if u := a.Stream.Usage(); u != (openai.Usage{Prompt: 7, Cached: 4, Completion: 2, Estimated: true}) {
+				t.Errorf("%s: %+v", e, u)
+			}
+		})
+	}
+}
