@@ -343,6 +343,7 @@ func (x *exchange) startStream() {
 func (x *exchange) pass(each func(e *openai.Event, more bool)) {
 	g, s := x.g, x.answer.Stream
 	defer s.Close()
+	defer x.deliver(s.Progress)()
 	g.stats.Streams.Add(1)
 	defer g.stats.Streams.Add(-1)
 	var last passed
@@ -397,7 +398,10 @@ func (x *exchange) account() {
 	var terms *store.Price
 	cost := store.Cost{Requests: 1}
 	if use(e, u); !e.Cached {
-		terms = g.charge(e, u, price)
+		terms = charge(e, u, price)
+		if _, known := g.prices.LoadOrStore(e.Price, true); known {
+			terms = nil
+		}
 		cost.Tokens, cost.Money = int64(u.Total()), e.Money
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
@@ -416,11 +420,10 @@ func use(e *store.Entry, u openai.Usage) {
 	e.Prompt, e.Completion, e.Kinds, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Kinds(), int64(u.Units), u.Estimated
 }
 
-// charge sets an entry's money. The first time, it returns what the price was.
-func (g *Gateway) charge(e *store.Entry, u openai.Usage, price upstream.Price) *store.Price {
+// charge sets an entry's money, and returns what its price is; nil without one.
+func charge(e *store.Entry, u openai.Usage, price upstream.Price) *store.Price {
 	name, terms := price.Version()
-	e.Price, e.Money = name, price.Of(u)
-	if _, known := g.prices.LoadOrStore(name, true); known || name == "" {
+	if e.Price, e.Money = name, price.Of(u); name == "" {
 		return nil
 	}
 	return &store.Price{Name: name, Terms: terms}

@@ -26,6 +26,7 @@
 //	logins.go    how often a wrong key may be tried
 //	names.go     the names that clients give
 //	limits.go    what keys divide, and what they have left
+//	delivery.go  what is noted of answers under way, for the ledger
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
 //	directory.go keys that are made at run time
@@ -112,6 +113,7 @@ type Gateway struct {
 	cache     *cache.Cache[*CachedAnswer]
 
 	archive store.Archive
+	under   sync.Map // *delivery of answers under way, by their IDs
 	prices  sync.Map // names of prices that the archive has, or that wait for it
 	batch   *store.Batcher
 	redis   *redis.Store // nil without Redis
@@ -227,6 +229,7 @@ func (g *Gateway) open(ctx context.Context) error {
 		func() error { return g.openStores(ctx) },
 		g.openMetrics,
 		func() error { return g.openDirectory(ctx) },
+		g.openBackground,
 	} {
 		if err := open(); err != nil {
 			return err
@@ -283,6 +286,14 @@ func (g *Gateway) openMetrics() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// openBackground starts what goes on until the end.
+func (g *Gateway) openBackground() error {
+	var all sync.WaitGroup
+	all.Go(g.noteAlways)
+	g.waitAtClose(all.Wait)
 	return nil
 }
 
@@ -351,6 +362,9 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		return err
 	}
 	g.atClose(func(context.Context) error { return g.archive.Close() })
+	if err := g.settleKilled(ctx, g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == ""); err != nil {
+		return err
+	}
 	// Other archives may have turns of other gateways. They are not remembered even with Redis: its outage must not
 	// stop conversations.
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {

@@ -157,6 +157,7 @@ func (c *operationCall) deliver() *reply.Refusal {
 	if c.body != nil {
 		c.body.free()
 	}
+	defer c.exchange.deliver(func() openai.Usage { return c.meter.Progress(c.call) })()
 	c.g.stats.Streams.Add(1)
 	defer c.g.stats.Streams.Add(-1)
 	buffer := c.g.parts.Buffers.Get(reply.WritePiece / 2)

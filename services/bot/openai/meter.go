@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"sync/atomic"
 )
 
 // A Meter finds the usage of an answer that passes by. It keeps the first and the last bytes: one of them has it.
 type Meter struct {
 	head, tail []byte
-	bytes      int
-	events     int  // of a stream
-	last       byte // of the answer so far
+	bytes      atomic.Int64
+	events     atomic.Int64 // of a stream
+	last       byte         // of the answer so far
 }
 
 // metered bounds the bytes that a Meter keeps of each end.
@@ -22,9 +23,9 @@ func (m *Meter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	m.bytes += len(p)
-	if m.events += bytes.Count(p, []byte("\n\n")); m.last == '\n' && p[0] == '\n' {
-		m.events++
+	m.bytes.Add(int64(len(p)))
+	if m.events.Add(int64(bytes.Count(p, []byte("\n\n")))); m.last == '\n' && p[0] == '\n' {
+		m.events.Add(1)
 	}
 	m.last = p[len(p)-1]
 	m.head = append(m.head, p[:min(len(p), metered-len(m.head))]...)
@@ -45,17 +46,23 @@ func (m *Meter) find(name string, read func(value []byte) bool) bool {
 	return false
 }
 
-// Usage returns what the answer to q has used: what it says itself, and else an estimate. A stream without a usage counts
-// a token for each event.
-func (m *Meter) Usage(q *Call) Usage {
+// Progress estimates the usage so far. It may be called from any goroutine.
+func (m *Meter) Progress(q *Call) Usage {
 	u, o := q.Estimate, q.Operation
 	u.Completion, u.Estimated = 0, true
 	if o.Answers && o.Unit == NoUnit {
-		if u.Completion = EstimateTokens(m.bytes); q.Stream {
-			u.Completion = m.events
+		if u.Completion = EstimateTokens(int(m.bytes.Load())); q.Stream {
+			u.Completion = int(m.events.Load())
 		}
 		u.Completion = min(u.Completion, q.Estimate.Completion)
 	}
+	return u
+}
+
+// Usage returns what the answer to q has used: what it says itself, and else an estimate. A stream without a usage counts
+// a token for each event.
+func (m *Meter) Usage(q *Call) Usage {
+	u, o := m.Progress(q), q.Operation
 	told := func(v Usage) bool {
 		v.Units = u.Units
 		u = v

@@ -29,6 +29,9 @@ var (
 // Unknown is an unknown number of turns.
 const Unknown = -1
 
+// Killed is the outcome of an answer whose gateway did not live to write its entry.
+const Killed = "killed"
+
 // A Turn is a user's message and its answer.
 type Turn struct {
 	ID      string // unique
@@ -120,7 +123,8 @@ type Archive interface {
 	// Turns returns up to most of a session's last turns, the oldest first, and its number of turns.
 	Turns(ctx context.Context, session string, most int) (turns []Turn, count int64, err error)
 	// Write keeps records, all or none. It returns an error for each: nil, or ErrConflict for a turn whose number
-	// another has; the rest of that record is kept. A record with a known ID is kept once. If err is not nil, the
+	// another has; the rest of that record is kept. A record with a known ID is kept once; another entry replaces one
+	// whose outcome is Killed. If err is not nil, the
 	// outcome is unknown, and the records may be written again.
 	Write(ctx context.Context, records []Record) (each []error, err error)
 	// Sum returns the usage of a part of the ledger from a time on. A cached answer has used no tokens, although its
@@ -132,6 +136,10 @@ type Archive interface {
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)
 	// Prices returns all prices, by their names.
 	Prices(ctx context.Context) ([]Price, error)
+	// Note replaces what a gateway has noted of its answers under way; "" removes it.
+	Note(ctx context.Context, gateway string, at time.Time, note string) error
+	// Notes returns the notes from before a time, by gateway.
+	Notes(ctx context.Context, before time.Time) (map[string]string, error)
 	// Close releases its resources.
 	Close() error
 }

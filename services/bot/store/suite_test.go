@@ -231,6 +231,46 @@ func TestLedger(t *testing.T) {
 	})
 }
 
+// TestNotes: what a gateway notes is there for others, from a time on, until it is removed. Entries that are written for a
+// gateway that seemed to be killed are replaced by its own.
+func TestNotes(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		if _, ok := a.(*memory.Archive); ok {
+			return // what it has ends with the gateway
+		}
+		check := func(before time.Time, want map[string]string) {
+			t.Helper()
+			if got, err := a.Notes(t.Context(), before); err != nil || !maps.Equal(got, want) {
+				t.Errorf("%v, %v, want %v", got, err, want)
+			}
+		}
+		note := func(gateway string, at time.Time, text string) {
+			t.Helper()
+			if err := a.Note(t.Context(), gateway, at, text); err != nil {
+				t.Error(err)
+			}
+		}
+		note("one", epoch, "first")
+		note("one", epoch.Add(time.Second), "second")
+		note("two", epoch.Add(time.Minute), "third")
+		check(epoch.Add(time.Second), map[string]string{})
+		check(epoch.Add(2*time.Second), map[string]string{"one": "second"})
+		check(epoch.Add(time.Hour), map[string]string{"one": "second", "two": "third"})
+		note("one", time.Time{}, "")
+		note("none", time.Time{}, "")
+		check(epoch.Add(time.Hour), map[string]string{"two": "third"})
+
+		killed, own := entry("1", epoch), entry("1", epoch)
+		killed.Outcome, killed.Completion, killed.Money, killed.Price = store.Killed, 1, 1, "before"
+		for _, e := range []*store.Entry{killed, own, killed} {
+			write(t, a, store.Record{Entry: e})
+		}
+		if got, err := a.Entries(t.Context(), "k", 9); err != nil || len(got) != 1 || cmp.Diff(*own, got[0]) != "" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 // TestReopened: what a file and a database have kept is there afterwards, and
 // migrations are made once.
 func TestReopened(t *testing.T) {
@@ -280,7 +320,7 @@ func TestReopened(t *testing.T) {
 
 // TestOlderVersion: entries of a program that did not keep prices are read, and summed up, as before.
 func TestOlderVersion(t *testing.T) {
-	const before = "DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
+	const before = "DROP TABLE notes; DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
 	old := entry("1", epoch)
 	old.Kinds, old.Price = "", ""
 	check := func(a store.Archive) {

@@ -147,7 +147,7 @@ func (a *Archive) remove(e *list.Element) {
 
 func (a *Archive) entry(e store.Entry) {
 	if a.ids[e.ID] {
-		return
+		return // no gateway's is Killed: this one ends with it
 	}
 	a.ids[e.ID] = true
 	if len(a.entries) < a.bounds.Entries {
@@ -243,6 +243,12 @@ func (a *Archive) Prices(context.Context) (list []store.Price, _ error) {
 	}
 	return list, nil
 }
+
+// Note is store.Archive's: what is noted would end with the process.
+func (a *Archive) Note(context.Context, string, time.Time, string) error { return nil }
+
+// Notes is store.Archive's.
+func (a *Archive) Notes(context.Context, time.Time) (map[string]string, error) { return nil, nil } //nolint:nilnil // there are none
 
 // Close has nothing to free.
 func (a *Archive) Close() error { return nil }

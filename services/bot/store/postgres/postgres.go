@@ -164,8 +164,8 @@ const (
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING RETURNING id`
 	selectTurns   = `SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS w (session, number) JOIN turns t USING (session, number)`
 	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took, team, owner, unit, units, kinds, price)
-		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
-		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[], $25::text[]) ON CONFLICT DO NOTHING`
+		SELECT DISTINCT ON (1) * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
+		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[], $25::text[])` + relational.ReplaceKilled
 )
 
 // Write is store.Archive's. It removes zero bytes from texts: PostgreSQL cannot store them.

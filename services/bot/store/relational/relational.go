@@ -27,13 +27,18 @@ const Directory = `CREATE TABLE directory (
 	CREATE INDEX entries_by_owner ON entries (owner, at) WHERE owner <> '';
 	CREATE INDEX entries_by_time ON entries (at);`
 
-// Prices is the migration that adds to the ledger by what price an entry was charged.
-const Prices = `CREATE TABLE prices (name text NOT NULL PRIMARY KEY, terms text NOT NULL);
+// Prices is the migration that adds to the ledger by what price an entry was charged, and what gateways note.
+const Prices = `CREATE TABLE notes (gateway text NOT NULL PRIMARY KEY, at bigint NOT NULL, note text NOT NULL);
+	CREATE TABLE prices (name text NOT NULL PRIMARY KEY, terms text NOT NULL);
 	ALTER TABLE entries ADD COLUMN kinds text NOT NULL DEFAULT '';
 	ALTER TABLE entries ADD COLUMN price text NOT NULL DEFAULT '';`
 
 // InsertPrice keeps a price once.
 const InsertPrice = `INSERT INTO prices (name, terms) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+
+// ReplaceKilled ends the statement that inserts entries.
+const ReplaceKilled = ` ON CONFLICT (id) DO UPDATE SET upstream = excluded.upstream, outcome = excluded.outcome, prompt = excluded.prompt, completion = excluded.completion, estimated = excluded.estimated,
+	money = excluded.money, attempts = excluded.attempts, took = excluded.took, units = excluded.units, kinds = excluded.kinds, price = excluded.price WHERE entries.outcome = '` + store.Killed + `'`
 
 // A Database is where the tables are. Its methods may be called from any goroutine.
 type Database struct {
@@ -101,6 +106,28 @@ func (d *Database) Prices(ctx context.Context) (list []store.Price, err error) {
 		return err
 	})
 	return list, err
+}
+
+// Note is store.Archive's.
+func (d *Database) Note(ctx context.Context, gateway string, at time.Time, note string) (err error) {
+	if note == "" {
+		_, err = d.Writer.ExecContext(ctx, `DELETE FROM notes WHERE gateway = $1`, gateway)
+		return err
+	}
+	_, err = d.Writer.ExecContext(ctx, `INSERT INTO notes VALUES ($1, $2, $3) ON CONFLICT (gateway) DO UPDATE SET at = excluded.at, note = excluded.note`, gateway, at.UnixMicro(), note)
+	return err
+}
+
+// Notes is store.Archive's.
+func (d *Database) Notes(ctx context.Context, before time.Time) (map[string]string, error) {
+	notes := map[string]string{}
+	err := d.each(ctx, `SELECT gateway, note FROM notes WHERE at < $1`, []any{before.UnixMicro()}, func(rows *sql.Rows) error {
+		var gateway, note string
+		err := rows.Scan(&gateway, &note)
+		notes[gateway] = note
+		return err
+	})
+	return notes, err
 }
 
 // each calls f for each row of a query.

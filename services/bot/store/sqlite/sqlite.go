@@ -66,6 +66,7 @@ const (
 	checkpointRecords = 64
 	checkpointAge     = time.Second
 	mostLogged        = 4096
+	recordBytes       = 4 << 10 // a note counts as so many
 )
 
 // migrations bring a file from one version to the next. Migrations are only added, never changed.
@@ -143,7 +144,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		return nil, err
 	}
 	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached,
-		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units, kinds, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units, kinds, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+relational.ReplaceKilled)
 	if err != nil {
 		return nil, err
 	}
@@ -399,6 +400,12 @@ func (a *Archive) keep(ctx context.Context, in querier, insert *sql.Stmt, t *sto
 		return store.ErrConflict, nil
 	}
 	return nil, nil
+}
+
+// Note is store.Archive's.
+func (a *Archive) Note(ctx context.Context, gateway string, at time.Time, note string) error {
+	defer a.wrote(1 + len(note)/recordBytes)
+	return a.Database.Note(ctx, gateway, at, note)
 }
 
 // microseconds returns a time in microseconds since 1970; 0 for the zero time.
