@@ -228,7 +228,7 @@ func TestLeftAfterThePromptWasTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			for a.Stream.Progress().Completion < 2 {
-				if _, _, err := a.Stream.Next(); err != nil {
+				if _, err := a.Stream.Next(); err != nil {
 					t.Fatal(err)
 				}
 			}
