@@ -212,6 +212,7 @@ var arrows = []arrow{
 	{"services/bot/origin", []string{"services/bot/reply", "services/internal/serve"}, "which pages may use a gateway depends on no request's content"},
 	{"services/bot/reply", []string{"services/bot/buffer", "services/bot/openai", "services/bot/resume"}, "answers are written, of models and of rules"},
 	{"services/bot/budget", nil, "bytes are counted, whatever they say"},
+	{"services/bot/requestlog", []string{"services/bot/middleware", "services/bot/store"}, "lines are written, whatever requests are for"},
 	{"services/bot/resume", nil, "it keeps events without knowing what they say"},
 	{"services/bot/outward", []string{"internal/contentcoding"}, "which addresses may be called depends on no caller"},
 	{"services/bot/plugin", []string{"services/bot/breaker", "services/bot/outward", "services/internal/trace", "services/bot/budget"}, "plugins know what they are asked, and nothing of whom the answer is for"},

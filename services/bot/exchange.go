@@ -21,6 +21,7 @@ import (
 	"dyno/services/bot/metrics"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
+	"dyno/services/bot/requestlog"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/trace"
@@ -50,6 +51,7 @@ type exchange struct {
 	entry  store.Entry
 
 	request *openai.Request
+	used    openai.Usage
 	added   int // the bound on tokens that the gateway has added; 0 is none
 	answer  *upstream.Answer
 	err     error // why the answer is missing or incomplete
@@ -86,6 +88,13 @@ func (x *exchange) refusal(r *reply.Refusal) *reply.Refusal {
 
 // close releases the exchange's resources, after the answer is written: it takes memory until then.
 func (x *exchange) close() {
+	if line := requestlog.Of(x.w); line != nil {
+		line.Entry, line.First = x.entry, float64(x.entry.FirstByte.Microseconds())/1e3
+		line.CacheRead, line.CacheWrite, line.Reasoning = x.used.Cached, x.used.CacheWrite, x.used.Reasoning
+		if x.request != nil {
+			line.Asked = x.request.Model
+		}
+	}
 	if x.placed {
 		x.held.Keep(0)
 		x.g.places.Leave(x.who.key.places)
@@ -394,6 +403,7 @@ const (
 func (x *exchange) account() {
 	g, e := x.g, &x.entry
 	u, price := x.usage()
+	x.used = u
 	e.Cached = x.err == nil && x.how != cache.Made
 	var terms *store.Price
 	cost := store.Cost{Requests: 1}

@@ -37,8 +37,8 @@
 // releases sessions and limits. Answer decides how long an answer goes on. Reply writes to clients, and relay masks
 // streams; resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream
 // chooses the server that answers. Outward decides which addresses may be called, and origin
-// which pages of other sites may use the gateway. One suite of tests checks all
-// packages of store. Directory checks what is made at run time, and directory/rest is its API. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
+// which pages of other sites may use the gateway. Requestlog writes a line for each request. One suite of tests checks
+// all packages of store. Directory checks what is made at run time, and directory/rest is its API. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
 //
 // Parts is the seam for programs that measure other codecs, caches, layers or buffers in a whole gateway.
 package bot
@@ -69,6 +69,7 @@ import (
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/recall"
+	"dyno/services/bot/requestlog"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
@@ -108,8 +109,9 @@ type Gateway struct {
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
 	parts     Parts
-	events    *resume.Keeper // of streams that clients may resume; nil keeps none
-	tracer    *trace.Tracer  // nil traces nothing
+	events    *resume.Keeper  // of streams that clients may resume; nil keeps none
+	tracer    *trace.Tracer   // nil traces nothing
+	requests  *requestlog.Log // nil logs nothing
 	cache     *cache.Cache[*CachedAnswer]
 
 	archive store.Archive
@@ -159,7 +161,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if g.live.Load().keyless != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
 		handler = guard.RefuseForeign(handler)
 	}
-	g.handler = serve.Timely(named(atVersion(handler)))
+	g.handler = serve.Timely(atVersion(handler))
 	g.server = g.newServer()
 	return g, flood.Guard(g.server, g.log)
 }
@@ -173,7 +175,7 @@ func (g *Gateway) openHost() (err error) {
 		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits and usage; openapi.json describes it", Changes: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.manage.ServeHTTP(w, r) })})
 	}
-	if g.cfg.Reread != nil {
+	if g.cfg.Reread != nil || g.cfg.LogRequests != "" {
 		c.Reload = g.reload
 	}
 	if g.host, err = serve.New(c); err == nil {
@@ -220,6 +222,12 @@ func (g *Gateway) open(ctx context.Context) error {
 			}
 			return nil
 		})
+	}
+	if cfg.LogRequests != "" {
+		if g.requests, err = requestlog.New(cfg.LogRequests, cfg.Stdout, g.log); err != nil {
+			return fmt.Errorf("log_requests: %w", err)
+		}
+		g.atClose(g.requests.Close)
 	}
 	for _, open := range []func() error{
 		func() error { return g.authentication(policy) },

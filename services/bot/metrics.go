@@ -58,6 +58,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		send(describe("rules_loads_total", "Readings of the rules of intents, by result.", "result"), prometheus.CounterValue, float64(good), "good")
 		send(describe("rules_loads_total", "Readings of the rules of intents, by result.", "result"), prometheus.CounterValue, float64(faulty), "faulty")
 	}
+	if c.g.requests != nil {
+		send(describe("log_lost_total", "Lines of the log of requests that could not be written, or waited too long."), prometheus.CounterValue, float64(c.g.requests.Lost.Load()))
+	}
 	if c.g.events != nil {
 		s := c.g.events.Stats()
 		send(describe("resume_streams", "Streams whose events are kept."), prometheus.GaugeValue, float64(s.Streams))

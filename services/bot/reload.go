@@ -145,8 +145,14 @@ func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 const flushTime = time.Second
 
 // reload reads keys, upstreams and the model of conversations again. The whole file must be valid, and fit the
-// settings that are not read again; otherwise nothing changes.
+// settings that are not read again; otherwise nothing changes. The log of requests is opened again in any case.
 func (g *Gateway) reload() error {
+	if g.requests != nil {
+		g.requests.Reopen()
+	}
+	if g.cfg.Reread == nil {
+		return nil
+	}
 	fresh, err := g.cfg.Reread()
 	if err != nil {
 		return err

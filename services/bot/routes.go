@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/page"
 	"dyno/services/bot/reply"
+	"dyno/services/bot/requestlog"
 	"dyno/services/bot/store"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/trace"
@@ -102,9 +104,15 @@ func (g *Gateway) routes() http.Handler {
 				if refused == nil {
 					return http.StatusOK
 				}
+				if line := requestlog.Of(w); line != nil {
+					line.ID, line.Cause = w.Header().Get(reply.ID), cmp.Or(refused.Code, strconv.Itoa(refused.Status))
+				}
 				refused.Answer(w, reply.FormOf(r.URL.Path), g.cfg.WriteTimeout) // even to a client that seems gone: without it the status would be 200
 				return refused.Status
 			})
+		if g.requests != nil {
+			h = g.requests.Around(h)
+		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if h(w, r) == middleware.Panicked {
 				panic(http.ErrAbortHandler) // the written part is not a valid answer
@@ -143,20 +151,20 @@ func needless(method string, r *http.Request) *reply.Refusal {
 	return nil
 }
 
-// named gives each request an ID, in the header of its response. An answer of an upstream may have another X-Request-Id.
-func named(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := store.NewID()
-		w.Header().Set(reply.ID, id)
-		w.Header().Set("X-Request-Id", id)
-		next.ServeHTTP(w, r)
-	})
+// setID gives each request an ID, in the header of its response. An answer of an upstream may have another X-Request-Id.
+func setID(h http.Header) {
+	id := store.NewID()
+	h.Set(reply.ID, id)
+	h.Set("X-Request-Id", id)
 }
 
-// atVersion serves the paths of clients' libraries without /v1 as those with it: some libraries expect it in their base
-// URL, and others do not.
+// atVersion sets IDs, and serves the paths of clients' libraries without /v1 as those with it: some libraries expect it
+// in their base URL, and others do not.
 func atVersion(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, versioned(r)) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setID(w.Header())
+		next.ServeHTTP(w, versioned(r))
+	})
 }
 
 // versioned returns a request with the version in its path.

@@ -158,37 +158,26 @@ func parseClass(text string, set *[256]bool) error {
 }
 
 // Text returns text with its secrets replaced, and their number.
-func (m *Masker) Text(text string) (string, int) { return m.text(text, text64) }
-
-// text is Text for a text of a given form.
-func (m *Masker) text(text string, form form) (string, int) {
-	if m == nil || !m.suspicious(text) {
+func (m *Masker) Text(text string) (string, int) {
+	if m == nil || !m.suspicious([]byte(text)) {
 		return text, 0
 	}
+	return m.text(text, text64)
+}
+
+// text is Text for a suspicious text of a given form.
+func (m *Masker) text(text string, form form) (string, int) {
 	s := m.Stream()
 	s.base64.form = form
-	out := s.Close(s.Write(make([]byte, 0, len(text)), text))
-	if s.found == 0 {
-		return text, 0
-	}
-	return string(out), s.found
+	masked := s.Close(s.Write(make([]byte, 0, len(text)), text))
+	return string(masked), s.found
 }
 
 // escaped are the beginnings of escapes of ASCII characters.
 var escaped = []string{`\u00`, `\/`}
 
-// suspicious reports whether text has a prefix, or may have one that is escaped.
-func (m *Masker) suspicious(text string) bool {
-	for i := range m.rules {
-		if r := &m.rules[i]; r.pattern == nil && strings.Contains(text, r.prefix) || r.pattern != nil && strings.ContainsAny(text, r.pattern.needs) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(escaped, func(e string) bool { return strings.Contains(text, e) })
-}
-
-// suspiciousBytes is suspicious without a copy.
-func (m *Masker) suspiciousBytes(text []byte) bool {
+// suspicious reports whether text has a prefix, or may have one that is escaped, or a match.
+func (m *Masker) suspicious(text []byte) bool {
 	for i := range m.rules {
 		if r := &m.rules[i]; r.pattern == nil && bytes.Contains(text, r.begin) || r.pattern != nil && bytes.ContainsAny(text, r.pattern.needs) {
 			return true
@@ -202,7 +191,7 @@ func (m *Masker) JSON(text []byte) ([]byte, int) { return m.Field("", text) }
 
 // Field is JSON for the value of a field, whose name tells which parts are base64.
 func (m *Masker) Field(name string, text []byte) ([]byte, int) {
-	if m == nil || !m.suspiciousBytes(text) {
+	if m == nil || !m.suspicious(text) {
 		return text, 0
 	}
 	var out []byte
@@ -231,7 +220,7 @@ func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 			form = at.form(value)
 		}
 		// Escapes are decoded for matching only: text other than secrets stays as written.
-		if form != all64 {
+		if form != all64 && m.suspicious(value) {
 			if masked, n := m.text(string(value), form); n > 0 {
 				out = append(append(out, text[copied:i+1]...), masked...)
 				copied, found = end, found+n

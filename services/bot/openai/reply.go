@@ -598,11 +598,7 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 			"type": name, "sequence_number": next,
 			"response": map[string]any{
 				"id": start.ID, "object": "response", "created_at": start.Created, "model": start.Model, "status": "failed",
-				"error": struct {
-					Code    string `json:"code"`
-					Message string `json:"message"`
-					ID      string `json:"request_id,omitempty"`
-				}{cmp.Or(f.Code, "server_error"), f.Message, f.ID},
+				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
 				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
 				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
 			},

@@ -135,7 +135,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 					return fresh, err
 				}
 			}
-			c.Logger = command.Logger(w, s.Verbose)
+			c.Logger, c.Stdout = command.Logger(w, s.Verbose), cmd.OutOrStdout()
 			garbage.Pace(growth)
 			g, err := bot.New(cmd.Context(), c)
 			if err != nil {

@@ -43,33 +43,35 @@ type Turn struct {
 	Tokens  int // estimate for both
 }
 
-// An Entry is the usage of one answer. Times are whole microseconds.
+// An Entry is the usage of one answer. Times are whole microseconds. The names are those of the log of requests.
 type Entry struct {
-	ID       string // unique
-	At       time.Time
-	Key      string // the paying API key
-	Team     string // the key's; "" is none
-	Owner    string // the user who has the key; "" is none
-	User     string
-	Session  string // "" is none
-	Endpoint string
-	Model    string
-	Upstream string // "" if none has answered
-	Outcome  string
-	Stream   bool
-	Cached   bool
+	ID       string    `json:"id"` // unique
+	At       time.Time `json:"-"`
+	Key      string    `json:"key,omitempty"`   // the paying API key
+	Team     string    `json:"team,omitempty"`  // the key's; "" is none
+	Owner    string    `json:"owner,omitempty"` // the user who has the key; "" is none
+	User     string    `json:"user.id,omitempty"`
+	Session  string    `json:"-"` // "" is none
+	Endpoint string    `json:"endpoint,omitempty"`
+	Model    string    `json:"gen_ai.response.model,omitempty"`
+	Upstream string    `json:"deployment,omitempty"` // "" if none has answered
+	Outcome  string    `json:"outcome,omitempty"`
+	Stream   bool      `json:"stream,omitempty"`
+	Cached   bool      `json:"cached,omitempty"`
 	// Prompt and Completion are tokens. Estimated says that the upstream did not report them.
-	Prompt, Completion int64
-	Estimated          bool
-	Kinds              string // parts of these tokens that may have prices of their own, as JSON; "" is none
+	Prompt     int64 `json:"gen_ai.usage.input_tokens,omitempty"`
+	Completion int64 `json:"gen_ai.usage.output_tokens,omitempty"`
+	Estimated  bool  `json:"estimated,omitempty"`
+	// Kinds are parts of these tokens that may have prices of their own, as JSON; "" is none.
+	Kinds string `json:"-"`
 	// Units is what some endpoints use apart from tokens, in their Unit: images, seconds, characters or documents.
-	Unit     string // "" is none
-	Units    int64
-	Price    string // the name of the Price by which Money was computed; "" is none
-	Money    int64  // billionths
-	Attempts int64
+	Unit     string `json:"unit,omitempty"` // "" is none
+	Units    int64  `json:"units,omitempty"`
+	Price    string `json:"price,omitempty"`           // the name of the Price by which Money was computed; "" is none
+	Money    int64  `json:"cost_billionths,omitempty"` // billionths
+	Attempts int64  `json:"tries,omitempty"`
 	// Queue is the request's wait in this gateway, FirstByte the time to the answer's first byte, Took the total.
-	Queue, FirstByte, Took time.Duration
+	Queue, FirstByte, Took time.Duration `json:"-"`
 }
 
 // A Price is a version of prices: what its name in entries means.
