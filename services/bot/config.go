@@ -245,8 +245,7 @@ type Config struct {
 	TraceEndpoint string  `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; public, or in allow_networks"`
 	TraceRatio    float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of requests that is traced, of those that do not say themselves"`
 
-	LogRequests string `yaml:"log_requests" otherwise:"no log" doc:"the file that gets a line of JSON for each request, or stdout; opened again at SIGHUP"`
-
+	LogRequests  string        `yaml:"log_requests" otherwise:"no log" doc:"the file that gets a line of JSON for each request, or stdout; opened again at SIGHUP"`
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..1h" default:"10s" doc:"how long answers under way may go on at the end"`
 	// Reread returns the present configuration, validated; nil if it is in no file.
 	Reread func() (Config, error)

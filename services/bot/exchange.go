@@ -116,7 +116,9 @@ func (g *Gateway) drainTime(d Disconnect) time.Duration {
 }
 
 func (x *exchange) authenticate() (refused *reply.Refusal) {
-	x.who, refused = x.g.identify(x.r)
+	if x.who, refused = x.g.identify(x.r); refused == nil {
+		x.entry.Key, x.entry.Team, x.entry.Owner = x.who.key.id, x.who.key.team, x.who.key.owner
+	}
 	return refused
 }
 
@@ -150,7 +152,7 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 		return full
 	}
 	e := &x.entry
-	e.Key, e.Team, e.Owner, e.User, e.Queue = key.id, key.team, key.owner, x.who.user, queue
+	e.User, e.Queue = x.who.user, queue
 	return nil
 }
 

@@ -49,9 +49,6 @@ func (g *Gateway) refusalOf(err error) *reply.Refusal {
 		return reply.Refuse(http.StatusInternalServerError, "", "the answer could not be made")
 	}
 	f := g.faultOf(e)
-	if e.Message != "" {
-		f.Message, _ = g.out.Text(e.Message) // counted as part of the whole error
-	}
 	r := &reply.Refusal{Status: e.Status, Code: f.Code, Kind: f.Type, Param: e.Param, Text: f.Message, After: e.RetryAfter, Header: e.Header}
 	if len(e.Body) > 0 && e.Body[0] == '{' {
 		var masked int

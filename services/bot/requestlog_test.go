@@ -61,7 +61,7 @@ func TestRequestLog(t *testing.T) {
 		{"http.response.status_code": 200., "outcome": "ok", "stream": nil},
 		{"http.response.status_code": 400., "outcome": "refused", "error.type": "upstream_error"},
 		{"http.response.status_code": 200., "outcome": "failed"},
-		{"http.response.status_code": 400., "outcome": nil, "error.type": "400"},
+		{"http.response.status_code": 400., "outcome": nil, "error.type": "400", "key": "local"},
 		{"http.response.status_code": 404., "key": nil},
 	}
 	if len(got) != len(want) {

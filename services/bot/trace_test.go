@@ -117,7 +117,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"POST /v1/bot/chat": 3, "POST /v1/chat/completions": 1, "none": 1, "authenticate": 4, "intent": 3, "plugin": 3, "queue": 3, "upstream": 3, "archive": 3, "archive read": 2,
+		"POST /v1/bot/chat": 3, "POST /v1/chat/completions": 1, "none": 1, "authenticate": 4, "intent": 3, "plugin": 3, "queue": 3, "chat dyno-1": 3, "archive": 3, "archive read": 2,
 	} {
 		if names[name] != want {
 			t.Errorf("%d spans of %q, want %d", names[name], name, want)
@@ -139,10 +139,28 @@ func TestTraces(t *testing.T) {
 			t.Errorf("%v is within %v", s, above)
 		}
 	}
-	for _, name := range []string{"upstream", "plugin"} {
+	for name, span := range map[string]string{"upstream": "chat dyno-1", "plugin": "plugin"} {
 		parts := strings.Split(headers[name], "-")
-		if len(parts) != 4 || parts[1] != trace || byID[parts[2]] == nil || byID[parts[2]].Name != name {
+		if len(parts) != 4 || parts[1] != trace || byID[parts[2]] == nil || byID[parts[2]].Name != span {
 			t.Errorf("%s was told %q", name, headers[name])
+		}
+	}
+	for _, s := range spans {
+		if s.Name != "chat dyno-1" {
+			continue
+		}
+		has := map[string]string{}
+		for _, a := range s.Attributes {
+			has[a.Key] = a.Value.GetStringValue()
+			if n := a.Value.GetIntValue(); n > 0 {
+				has[a.Key] = "some"
+			}
+		}
+		for name, want := range map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "dyno-1", "server.address": "127.0.0.1",
+			"gen_ai.usage.input_tokens": "some", "gen_ai.usage.output_tokens": "some", "upstream.name": "up", "http.response.status_code": "some"} {
+			if has[name] != want {
+				t.Errorf("%s: %q, want %q", name, has[name], want)
+			}
 		}
 	}
 	for _, secret := range []string{"the-question", "the-answer", "the-result", "the-user", "the-upstream-key", "the-secret-path", secretOf("key"), secretOf("wrong"), "quiet"} {

@@ -20,10 +20,8 @@ import (
 
 // A Rule describes a kind of secret: a kind that the package knows, or a name with either a pattern or a prefix.
 type Rule struct {
-	Kind string `yaml:"kind" oneof:"secrets email card phone iban" doc:"a kind that the gateway knows, which needs no other field; secrets are the default rules"`
-	// Name replaces the secret, in square brackets.
-	Name string `yaml:"name" otherwise:"the kind" doc:"the replacement of the secret, in square brackets"`
-	// Pattern is a regular expression (RE2).
+	Kind    string `yaml:"kind" oneof:"secrets email card phone iban" doc:"a kind that the gateway knows, which needs no other field; secrets are the default rules"`
+	Name    string `yaml:"name" otherwise:"the kind" doc:"the replacement of the secret, in square brackets"`
 	Pattern string `yaml:"pattern" doc:"a regular expression of the secret in ASCII, such as TCK-[0-9]{6}; a match has a greatest length, up to 256"`
 	// Prefix begins the secret: ASCII, case-sensitive. No letter, digit or underscore may precede it.
 	Prefix string `yaml:"prefix" doc:"the prefix of the secret: ASCII, with this case of letters; class and min go with it"`
@@ -34,22 +32,18 @@ type Rule struct {
 	Min int `yaml:"min" range:"0..1000000" doc:"how many must follow"`
 }
 
-func prefixed(name, prefix, class string, least int) Rule {
-	return Rule{Name: name, Prefix: prefix, Class: class, Min: least}
-}
-
 // Defaults returns rules for secrets that are often pasted by mistake.
 func Defaults() []Rule {
 	const word = "A-Za-z0-9_-"
 	return []Rule{
-		prefixed("api-key", "sk-", word, 20),
-		prefixed("github-token", "ghp_", "A-Za-z0-9", 36),
-		prefixed("github-token", "github_pat_", "A-Za-z0-9_", 40),
-		prefixed("gitlab-token", "glpat-", word, 20),
-		prefixed("aws-key", "AKIA", "A-Z0-9", 16),
-		prefixed("google-key", "AIza", word, 35),
-		prefixed("slack-token", "xoxb-", "A-Za-z0-9-", 20),
-		prefixed("jwt", "eyJ", "A-Za-z0-9_.-", 30),
+		{Name: "api-key", Prefix: "sk-", Class: word, Min: 20},
+		{Name: "github-token", Prefix: "ghp_", Class: "A-Za-z0-9", Min: 36},
+		{Name: "github-token", Prefix: "github_pat_", Class: "A-Za-z0-9_", Min: 40},
+		{Name: "gitlab-token", Prefix: "glpat-", Class: word, Min: 20},
+		{Name: "aws-key", Prefix: "AKIA", Class: "A-Z0-9", Min: 16},
+		{Name: "google-key", Prefix: "AIza", Class: word, Min: 35},
+		{Name: "slack-token", Prefix: "xoxb-", Class: "A-Za-z0-9-", Min: 20},
+		{Name: "jwt", Prefix: "eyJ", Class: "A-Za-z0-9_.-", Min: 30},
 	}
 }
 
@@ -97,8 +91,6 @@ func New(rules []Rule) (*Masker, error) {
 		c := rule{prefix: r.Prefix, begin: []byte(r.Prefix), replacement: "[" + cmp.Or(r.Name, r.Kind) + "]", min: r.Min}
 		own, known := kinds[r.Kind]
 		switch {
-		case r.Kind != "" && !known:
-			fault("kind: must be secrets, email, card, phone or iban")
 		case known || r.Pattern != "":
 			own.expression = cmp.Or(own.expression, r.Pattern)
 			if err := own.compile(); err != nil {
@@ -280,12 +272,9 @@ func (s *Stream) advance(b []byte, final bool) []byte {
 	i := 0
 loop:
 	for i < len(s.held) {
-		c, n := s.held[i], 1
-		if c == '\\' {
-			var ok bool
-			if c, n, ok = read(s.held[i:], final); !ok {
-				break
-			}
+		c, n, ok := read(s.held[i:], final)
+		if !ok {
+			break
 		}
 		if s.swallowed != nil {
 			if s.swallowed.class[c] {
@@ -385,12 +374,9 @@ func (r *rule) match(text []byte, before byte, final bool) (d decision, prefix i
 	}
 	i := 0
 	for at := range len(r.prefix) + r.min {
-		if i == len(text) {
-			return undecided, 0
-		}
-		c, n := character(text[i:])
+		c, n, ok := read(text[i:], false)
 		switch {
-		case n == 0:
+		case !ok:
 			return undecided, 0
 		case at < len(r.prefix) && c != r.prefix[at], at >= len(r.prefix) && !r.class[c]:
 			return differs, 0

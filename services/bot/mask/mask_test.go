@@ -8,6 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
+func prefixed(name, prefix, class string, least int) Rule {
+	return Rule{Name: name, Prefix: prefix, Class: class, Min: least}
+}
+
 func defaults(t testing.TB) *Masker {
 	t.Helper()
 	m, err := New(Defaults())

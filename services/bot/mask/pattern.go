@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// A pattern finds matches of a regular expression, as a deterministic automaton. A match is as long as possible, and
-// neither preceded nor followed by a letter, digit or underscore. It consists of printable ASCII without quotes and
-// backslashes: its replacement leaves JSON within a text valid.
+// A pattern is an automaton. A match is as long as possible, and neither preceded nor followed by a letter, digit or
+// underscore. It is ASCII without quotes and backslashes: its replacement leaves JSON within a text valid.
 type pattern struct {
 	expression string
 	most       int                 // bounds a match, in characters, and so the text that is held back
@@ -22,16 +21,11 @@ type pattern struct {
 	accepts    []bool              // by state
 }
 
-// begin is the state at the beginning of a match.
-const begin = 1
-
-// Bounds of the patterns in rules.
 const (
-	maxPattern = 256  // the characters of a match
-	maxStates  = 1024 // a quarter of a MiB
+	begin      = 1    // the state at the beginning of a match
+	maxPattern = 256  // the characters of a match of a rule's own pattern
+	maxStates  = 1024 // of an automaton: a quarter of a MiB
 )
-
-const digits = "0123456789"
 
 // kinds are the patterns that a rule may name, without their automata.
 var kinds = map[string]pattern{
@@ -39,24 +33,21 @@ var kinds = map[string]pattern{
 	"email": {most: 254, needs: "@", check: func(s string) bool { return !strings.Contains(s, "@2x.") && !strings.Contains(s, "@3x.") },
 		expression: `\w[\w.%+-]*@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}`},
 	// 14 to 19 digits of the issuers in use: other digits begin timestamps and most identifiers.
-	"card": {most: 23, needs: digits, number: true, check: luhn,
+	"card": {most: 23, needs: "0123456789", number: true, check: luhn,
 		expression: `(?:2[2-7]|35|[4-6]\d)\d\d(?:[ -]?\d{4}){3}(?:[ -]?\d{1,3})?|3[47]\d\d[ -]?\d{6}[ -]?\d{5}|3[0689]\d\d[ -]?\d{6}[ -]?\d{4}`},
 	// International numbers (E.164), and those of North America. Other national ones look like any number.
-	"phone": {most: 45, needs: digits, number: true,
+	"phone": {most: 45, needs: "0123456789", number: true,
 		expression: `\+[1-9](?:[ ()/-]{0,2}\d){7,14}|(?:1[ .-])?(?:\([2-9]\d\d\) ?\d{3}-|[2-9]\d\d-\d{3}-|[2-9]\d\d\.\d{3}\.)\d{4}`},
-	"iban": {most: 42, needs: digits, number: true, check: iban, expression: `[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}`},
+	"iban": {most: 42, needs: "0123456789", number: true, check: iban, expression: `[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}`},
 }
 
 // luhn reports whether the digits of a card's number have the right check digit (ISO/IEC 7812).
 func luhn(s string) bool {
-	sum, double := 0, false
-	for i := len(s) - 1; i >= 0; i-- {
-		if d := int(s[i]) - '0'; d >= 0 {
-			if double {
-				d = d*2/10 + d*2%10
-			}
-			sum, double = sum+d, !double
-		}
+	s = strings.NewReplacer(" ", "", "-", "").Replace(s)
+	sum := 0
+	for i := range s {
+		d := int(s[i]-'0') * (1 + (len(s)-1-i)%2)
+		sum += d/10 + d%10
 	}
 	return sum%10 == 0
 }
@@ -133,18 +124,18 @@ func (p *pattern) compile() error {
 	if p.most > 0 {
 		return nil // a kind
 	}
+	for c, to := range p.next[begin] {
+		if to != 0 {
+			p.needs += string(rune(c))
+		}
+	}
 	for states := []uint16{begin}; len(states) > 0; p.most++ {
 		if p.most > maxPattern {
 			return fmt.Errorf("a match may have more than %d characters, for which a stream would be held back: give a most, such as {1,20} in place of + and *", maxPattern)
 		}
 		var after []uint16
 		for _, n := range states {
-			for c, to := range p.next[n] {
-				if n == begin && to != 0 {
-					p.needs += string(rune(c))
-				}
-				after = append(after, to)
-			}
+			after = append(after, p.next[n][:]...)
 		}
 		slices.Sort(after)
 		states = slices.DeleteFunc(slices.Compact(after), func(n uint16) bool { return n == 0 })

@@ -124,9 +124,9 @@ func TestPatternsThatAreRefused(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]Rule{
-		`rule 1, "mail": kind: must be`: {Kind: "mail"},
-		`rule 1, "email": only one of`:  {Kind: "email", Pattern: "a"},
-		`rule 1, "x": only one of`:      {Name: "x", Pattern: "a", Prefix: "b", Class: "c", Min: 1},
+		`rule 1, "mail": prefix`:       {Kind: "mail"},
+		`rule 1, "email": only one of`: {Kind: "email", Pattern: "a"},
+		`rule 1, "x": only one of`:     {Name: "x", Pattern: "a", Prefix: "b", Class: "c", Min: 1},
 	} {
 		if _, err := New([]Rule{r}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

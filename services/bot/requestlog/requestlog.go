@@ -1,6 +1,5 @@
-// Package requestlog writes a line of JSON for each request: who asked for what, what came of it, how long it took and
-// what it cost. Up to maxWaiting lines wait to be written. Further ones are lost, and counted: a slow disk delays no
-// request.
+// Package requestlog writes a line of JSON for each request: who asked for what, what came of it, and what it cost. Up
+// to 1,024 lines wait to be written. Further ones are lost, and counted: a slow disk delays no request.
 package requestlog
 
 import (
@@ -54,8 +53,6 @@ func (l *Line) Write(p []byte) (int, error) {
 // Unwrap lets a response controller find what is within.
 func (l *Line) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-const maxWaiting = 1024
-
 // A Log writes lines in the background. Its methods may be called from any goroutine.
 type Log struct {
 	path   string
@@ -69,7 +66,7 @@ type Log struct {
 
 // New opens a file, and writes after what is there; "stdout" is the writer. Close the log.
 func New(path string, stdout io.Writer, log *slog.Logger) (*Log, error) {
-	l := &Log{path: path, stdout: stdout, log: log, lines: make(chan *Line, maxWaiting), ended: make(chan struct{})}
+	l := &Log{path: path, stdout: stdout, log: log, lines: make(chan *Line, 1024), ended: make(chan struct{})}
 	f, err := l.open()
 	if err == nil {
 		go l.write(f)

@@ -82,8 +82,9 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told bytes.Buffer
-	l := &Log{log: slog.New(slog.NewTextHandler(&told, nil)), lines: make(chan *Line, maxWaiting), ended: make(chan struct{})}
-	for range maxWaiting + 3 { // nobody writes yet
+	const most = 7
+	l := &Log{log: slog.New(slog.NewTextHandler(&told, nil)), lines: make(chan *Line, most), ended: make(chan struct{})}
+	for range most + 3 { // nobody writes yet
 		ask(l, "/", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
 	}
 	if n := l.Lost.Load(); n != 3 {
@@ -97,7 +98,7 @@ func TestFull(t *testing.T) {
 	_ = r.Close() // writing fails
 	l.write(w)
 	_ = w.Close()
-	if n := l.Lost.Load(); n != maxWaiting+3 || !strings.Contains(told.String(), "lines=4") {
+	if n := l.Lost.Load(); n != most+3 || !strings.Contains(told.String(), "lines=4") {
 		t.Errorf("%d lines are lost: %s", n, told.String())
 	}
 	if _, err := New(filepath.Join(t.TempDir(), "no", "file"), nil, nil); err == nil {

@@ -355,8 +355,6 @@ type Error struct {
 	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault, empty if its form is not the client's; nil otherwise.
 	Body []byte
-	// Message is what the upstream says in such another form.
-	Message string
 	// Param is the field at fault; "" is unknown.
 	Param string
 	// Header has the fields of the upstream's answer that the client gets; nil is none.
@@ -758,7 +756,6 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		a, failure := c.whole(text, resp.ContentLength, holder)
 		if failure == nil {
 			t.took(time.Since(began))
-			c.settle(a.Usage.Total())
 			a.Header = passedOn(resp.Header)
 		}
 		return a, failure
@@ -789,9 +786,15 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 func (p *Pool) newCall(ctx context.Context, s slot, again bool, w *want) *call {
 	t := s.target
 	c := &call{pool: p, slot: s, again: again, request: w.request, question: &question{}, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
-	within, span := trace.StartCall(ctx, "upstream")
+	operation := "chat"
+	if w.passing != nil {
+		operation, _, _ = strings.Cut(w.passing.Path[1:], "?")
+	}
+	within, span := trace.StartCall(ctx, operation+" "+t.own(w.model)) // by OpenTelemetry's conventions for generative AI
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
+	c.span.Text("gen_ai.operation.name", operation)
+	c.span.Text("gen_ai.provider.name", cmp.Or(t.provider.vendor.known, string(t.provider.Dialect)))
 	c.span.Text("gen_ai.request.model", t.own(w.model))
 	c.ctx, c.cancel = context.WithCancelCause(within)
 	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
@@ -808,6 +811,7 @@ func (c *call) endFailed(outer context.Context, failure *Error) {
 
 // traced returns a context for the request, which notes that the whole request was sent.
 func (c *call) traced() context.Context {
+	c.span.Text("server.address", c.to.Hostname())
 	return httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
 		if i.Err == nil {
 			c.sent.Store(true)
@@ -874,6 +878,13 @@ type call struct {
 	body    io.ReadCloser
 	span    trace.Span
 	ended   bool
+}
+
+// used settles what the call has used.
+func (c *call) used(u openai.Usage) {
+	c.settle(u.Total())
+	c.span.Number("gen_ai.usage.input_tokens", int64(u.Prompt))
+	c.span.Number("gen_ai.usage.output_tokens", int64(u.Completion))
 }
 
 // silent cancels after silence.
@@ -1056,7 +1067,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
 		if c.client != nil { // the client knows its own form only
-			body, e.Message = []byte{}, f.Message
+			body = []byte{}
 		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
@@ -1152,6 +1163,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 	if reply.Pending { // its usage is unknown here: it may be all that was requested
 		a.Usage = soFar(a.Usage, c.request, c.request.MaxCompletion())
 	}
+	c.used(a.Usage)
 	c.end(c.ctx, nil)
 	return a, nil
 }
@@ -1442,7 +1454,7 @@ func (s *Stream) giveBack() {
 // Close frees the connection, and aborts an incomplete answer. Results of Next become invalid.
 func (s *Stream) Close() {
 	defer s.giveBack()
-	s.call.settle(s.Usage().Total())
+	s.call.used(s.Usage())
 	if s.call.ended {
 		return
 	}

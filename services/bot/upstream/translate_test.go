@@ -141,7 +141,7 @@ func TestTranslated(t *testing.T) {
 
 					status, response = http.StatusBadRequest, v.failing
 					var refused *Error
-					if _, err = b.Ask(t.Context(), of(t, e, ""), nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest || refused.Message != "no such thing" || refused.Body == nil || len(refused.Body) > 0 {
+					if _, err = b.Ask(t.Context(), of(t, e, ""), nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest || refused.Text != "status 400: no such thing" || refused.Body == nil || len(refused.Body) > 0 {
 						t.Errorf("refused: %+v, %s", err, refused.Body)
 					}
 				})

@@ -36,6 +36,7 @@ type vendor struct {
 	native []openai.Endpoint // whose requests and answers pass as they are
 	passes bool              // it has OpenAI's other endpoints, or some of them
 	lines  bool              // streams are lines of JSON
+	known  string            // its name in OpenTelemetry's conventions; "" is that of the dialect
 	badKey string            // what the body of an error has if the key is not valid, whatever its status; "" is nothing
 	form   func(s Server, d Deployment) dialect.Server
 }
@@ -46,7 +47,7 @@ var vendors = map[Dialect]vendor{
 		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.OpenAI}) },
 	},
 	Azure: {
-		key: "Api-Key", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
+		key: "Api-Key", known: "azure.ai.openai", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(s Server, _ Deployment) dialect.Server {
 			return chat.New(chat.Options{Variant: chat.Azure, APIVersion: s.Query[apiVersion]})
 		},
@@ -60,7 +61,7 @@ var vendors = map[Dialect]vendor{
 		form: func(_ Server, d Deployment) dialect.Server { return messages.Server{MaxTokens: d.MaxTokens} },
 	},
 	Gemini: {
-		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key", badKey: `"API_KEY_INVALID"`, // with 400
+		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key", known: "gcp.gemini", badKey: `"API_KEY_INVALID"`, // with 400
 		form: func(Server, Deployment) dialect.Server { return gemini.Server{} },
 	},
 	Ollama: {

@@ -262,6 +262,7 @@ func (s Span) Number(name string, value int64) {
 // Fail marks the span as failed. why is the service's own word, and never text of others.
 func (s Span) Fail(why string) {
 	if s.s != nil {
+		s.s.SetAttributes(attribute.String("error.type", why))
 		s.s.SetStatus(codes.Error, why)
 	}
 }
