@@ -32,7 +32,8 @@ func (ch checker) check(n *Node, s *Spec, templates bool) {
 	if s.Kind == Mapping && s.Short != nil && n.Scalar() {
 		s = s.Short
 	} else if s.Kind == List && s.Item.single && n.Kind == IsMapping {
-		s = s.Item
+		one := *n
+		n.Kind, n.Keys, n.Items = IsList, nil, []*Node{&one}
 	}
 	n.Spec = s
 	templates = templates || s.Template

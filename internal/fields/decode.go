@@ -40,11 +40,6 @@ func (d *Decoder) Value(n *Node, s *Spec, into reflect.Value) {
 		into = into.Elem()
 	}
 	switch {
-	case s.Kind == List && s.Item.single && n.Kind == IsMapping:
-		into.Set(reflect.MakeSlice(into.Type(), 1, 1))
-		into.Index(0).Set(d.fresh(into.Type().Elem(), s.Item))
-		d.Value(n, s.Item, into.Index(0))
-		return
 	case s.Kind == List:
 		items := reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items))
 		for i, item := range n.Items {

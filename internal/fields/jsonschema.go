@@ -14,9 +14,6 @@ func (s *Spec) Schema(templates bool) map[string]any {
 	if s.Short != nil {
 		out = map[string]any{"anyOf": []any{s.Short.Schema(templates), out}}
 	}
-	if s.Kind == List && s.Item.single {
-		out = map[string]any{"anyOf": []any{s.Item.Schema(templates), out}}
-	}
 	if doc := s.description(); doc != "" {
 		out["description"] = doc
 	}

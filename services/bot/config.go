@@ -107,6 +107,24 @@ type Limit struct {
 	Window time.Duration `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
+// Days is an age in the configuration, such as 30d.
+type Days uint16
+
+// SetText reads it.
+func (d *Days) SetText(text, _ string) error {
+	if _, err := fmt.Sscanf(text+"\n", "%dd\n", d); err != nil || *d == 0 {
+		return fmt.Errorf("%q is no number of days; such as 30d, 65535d at most", text)
+	}
+	return nil
+}
+
+// Retention says for how long the archive keeps what.
+type Retention struct {
+	Turns  Days `yaml:"turns" otherwise:"without end" doc:"turns of conversations, such as 30d"`
+	Ledger Days `yaml:"ledger" otherwise:"without end" doc:"entries of the ledger; at least as long as the longest window of a limit that is not in Redis"`
+	Audit  Days `yaml:"audit" otherwise:"without end" doc:"who changed which key, team, user and limit"`
+}
+
 // An Issuer is another party whose tokens are accepted.
 type Issuer struct {
 	Name       string          `yaml:"name" otherwise:"tokens without one" doc:"the claim iss of its tokens; no two the same"`
@@ -213,6 +231,7 @@ type Config struct {
 	Redis        string          `yaml:"redis" otherwise:"this process" doc:"Redis for sessions and limits: host:port, unix:PATH, redis://host:port/db or, with TLS, rediss://host:port/db"`
 	RedisFile    secretfile.Text `yaml:"redis_file" doc:"the file of Redis's address that has a password: redis://user:password@host:port/db or, with TLS, rediss://…; it excludes redis"`
 	LimitsOutage Outage          `yaml:"limits_outage" oneof:"refuse local" default:"refuse" doc:"of requests while Redis does not answer; local: each gateway counts by itself, from zero"`
+	Retention    Retention       `yaml:"retention" doc:"for how many days the archive keeps what; what is older is deleted within hours. Memory keeps what has room"`
 	StoreTimeout time.Duration   `yaml:"store_timeout" range:"10ms..5m" default:"3s" doc:"of one operation of a store; with Redis, less than session_wait"`
 	// Batch bounds the records that wait for the archive. Beyond that requests are refused.
 	Batch store.BatchConfig
@@ -346,6 +365,8 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 		for j, l := range k.Limits {
 			at := r.At("keys[%d].limits[%d]", i, j)
 			at.Check(l.Resource != store.Money || k.pays(all), "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
+			at.Check(c.Retention.Ledger == 0 || c.Redis != "" || l.Resource == store.Parallel || l.Window > 0 && l.Window <= 24*time.Hour*time.Duration(c.Retention.Ledger), "window",
+				"is longer than retention.ledger: the limit would forget what was used", "a longer retention, or Redis, which remembers it")
 			at.Check(l.Resource != store.Tokens || l.Amount == 0 || l.Amount > int64(c.ReplyTokens), "amount", fmt.Sprintf("%d is too little", l.Amount), fmt.Sprintf("more than reply_tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"dyno/services/bot/directory"
@@ -26,10 +25,8 @@ func (g *Gateway) openDirectory(ctx context.Context) error {
 	if err := g.directory.Refresh(ctx); err != nil {
 		return err
 	}
-	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
-	var follow sync.WaitGroup
-	follow.Go(g.followDirectory)
-	g.waitAtClose(follow.Wait)
+	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
+	g.untilClose(g.followDirectory)
 	return nil
 }
 

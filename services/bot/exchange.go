@@ -407,14 +407,16 @@ func (x *exchange) account() {
 	u, price := x.usage()
 	x.used = u
 	e.Cached = x.err == nil && x.how != cache.Made
-	var terms *store.Price
 	cost := store.Cost{Requests: 1}
-	if use(e, u); !e.Cached {
-		terms = charge(e, u, price)
-		if _, known := g.prices.LoadOrStore(e.Price, true); known {
-			terms = nil
-		}
-		cost.Tokens, cost.Money = int64(u.Total()), e.Money
+	if e.Cached {
+		price = upstream.Price{}
+	} else {
+		cost.Tokens = int64(u.Total())
+	}
+	terms := charge(e, u, price)
+	cost.Money = e.Money
+	if _, known := g.prices.LoadOrStore(e.Price, true); known {
+		terms = nil
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
 	g.stats.Ended(e)
@@ -427,13 +429,9 @@ func (x *exchange) account() {
 	x.claim.Use(cost)
 }
 
-// use sets an entry's usage.
-func use(e *store.Entry, u openai.Usage) {
-	e.Prompt, e.Completion, e.Kinds, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Kinds(), int64(u.Units), u.Estimated
-}
-
-// charge sets an entry's money, and returns what its price is; nil without one.
+// charge sets an entry's usage and money, and returns what its price is; nil without one.
 func charge(e *store.Entry, u openai.Usage, price upstream.Price) *store.Price {
+	e.Prompt, e.Completion, e.Kinds, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Kinds(), int64(u.Units), u.Estimated
 	name, terms := price.Version()
 	if e.Price, e.Money = name, price.Of(u); name == "" {
 		return nil

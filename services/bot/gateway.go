@@ -26,11 +26,11 @@
 //	logins.go    how often a wrong key may be tried
 //	names.go     the names that clients give
 //	limits.go    what keys divide, and what they have left
-//	delivery.go  what is noted of answers under way, for the ledger
+//	delivery.go  what the ledger has of answers under way
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
 //	directory.go keys that are made at run time
-//	usage.go     what keys have used, and past turns
+//	usage.go     what keys have used, past turns, and what is deleted
 //	routes.go    paths and the layers around them
 //
 // Each package below has one job: admission divides places among keys, and budget divides memory. Claim reserves and
@@ -80,6 +80,7 @@ import (
 	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/trace"
+	"dyno/services/internal/wait"
 )
 
 // A Gateway is one gateway. Use its Handler and Close, or Listen and Serve, or Serve
@@ -115,7 +116,7 @@ type Gateway struct {
 	cache     *cache.Cache[*CachedAnswer]
 
 	archive store.Archive
-	under   sync.Map // *delivery of answers under way, by their IDs
+	under   sync.Map // the keys are *delivery: of answers under way
 	prices  sync.Map // names of prices that the archive has, or that wait for it
 	batch   *store.Batcher
 	redis   *redis.Store // nil without Redis
@@ -274,9 +275,7 @@ func (g *Gateway) openRules() error {
 		return err
 	}
 	g.rules = f
-	var watch sync.WaitGroup
-	watch.Go(func() { f.Watch(g.alive, g.cfg.RulesInterval) })
-	g.waitAtClose(watch.Wait)
+	g.untilClose(func() { f.Watch(g.alive, g.cfg.RulesInterval) })
 	return nil
 }
 
@@ -297,11 +296,12 @@ func (g *Gateway) openMetrics() error {
 	return nil
 }
 
-// openBackground starts what goes on until the end.
+// openBackground starts what goes on in an archive that outlives the gateway.
 func (g *Gateway) openBackground() error {
-	var all sync.WaitGroup
-	all.Go(g.noteAlways)
-	g.waitAtClose(all.Wait)
+	if g.cfg.Archive != ArchiveMemory {
+		g.untilClose(func() { wait.Every(g.alive, noteEvery, g.noteDeliveries) })
+		g.untilClose(func() { wait.Every(g.alive, expireEvery, g.expire) })
+	}
 	return nil
 }
 
@@ -370,9 +370,6 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		return err
 	}
 	g.atClose(func(context.Context) error { return g.archive.Close() })
-	if err := g.settleKilled(ctx, g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == ""); err != nil {
-		return err
-	}
 	// Other archives may have turns of other gateways. They are not remembered even with Redis: its outage must not
 	// stop conversations.
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
@@ -484,4 +481,11 @@ func (g *Gateway) atClose(end func(context.Context) error) { g.closers = append(
 // waitAtClose has Close call a function that cannot fail.
 func (g *Gateway) waitAtClose(end func()) {
 	g.atClose(func(context.Context) error { end(); return nil })
+}
+
+// untilClose runs a function that ends with alive.
+func (g *Gateway) untilClose(run func()) {
+	var running sync.WaitGroup
+	running.Go(run)
+	g.waitAtClose(running.Wait)
 }

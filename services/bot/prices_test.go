@@ -92,12 +92,7 @@ func (b *bed) recompute(e store.Entry) {
 	}
 	var price upstream.Price
 	u := openai.Usage{Prompt: int(e.Prompt), Completion: int(e.Completion), Units: int(e.Units)}
-	known := e.Price == ""
-	for _, p := range list {
-		if p.Name == e.Price {
-			known = json.Unmarshal([]byte(p.Terms), &price) == nil
-		}
-	}
+	known := e.Price == "" || json.Unmarshal(list[e.Price], &price) == nil
 	if e.Kinds != "" && json.Unmarshal([]byte(e.Kinds), &u) != nil || !known {
 		b.t.Errorf("%+v has no price in %+v", e, list)
 	}
@@ -174,5 +169,39 @@ upstreams: [{name: u, url: "https://example.org/v1", models: {a: a}, prices: {a:
 	other, _ := (upstream.Price{Prompt: 2, Cached: new(int64)}).Version()
 	if len(name) != 8 || name != again || name == other || terms != `{"prompt":2}` {
 		t.Error(name, again, other, terms)
+	}
+}
+
+// What is older than the archive keeps it is deleted, and a limit remembers what it needs.
+func TestRetention(t *testing.T) {
+	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, aWhole) }, func(c *Config) {
+		c.Archive, c.File = ArchiveSQLite, filepath.Join(t.TempDir(), "db")
+		c.Retention = Retention{Turns: 3, Ledger: 3}
+	})
+	now := time.Now()
+	for day := range 5 {
+		id, at := fmt.Sprint(day), now.AddDate(0, 0, -day)
+		r := store.Record{Turn: &store.Turn{ID: id, Session: "s", Number: int64(5 - day), At: at}, Entry: &store.Entry{ID: id, Key: "local", At: at}}
+		if err := b.batch.Write(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.expire()
+	b.ledger("local", 3)
+	if turns, _, err := b.archive.Turns(t.Context(), "s", 9); err != nil || len(turns) != 3 {
+		t.Errorf("%+v, %v", turns, err)
+	}
+	for text, want := range map[string]Days{"1d": 1, "400d": 400, "0d": 0, "d": 0, "30": 0, "1.5d": 0, "-1d": 0, "3d4": 0, "70000d": 0} {
+		var d Days
+		if err := d.SetText(text, ""); (err == nil) != (want > 0) || err == nil && d != want {
+			t.Errorf("%s: %d, %v", text, d, err)
+		}
+	}
+	c := b.cfg
+	for window, bad := range map[time.Duration]bool{72 * time.Hour: false, 73 * time.Hour: true, 0: true} {
+		c.Keys = []Key{keyOf("key", Limit{store.Requests, 5, window})}
+		if err := c.Validate(); (err != nil && strings.Contains(err.Error(), "keys[0].limits[0].window: is longer than retention.ledger")) != bad {
+			t.Errorf("%v: %v", window, err)
+		}
 	}
 }

@@ -27,7 +27,6 @@ func TestRequestLog(t *testing.T) {
 		}
 	}, func(c *Config) {
 		c.LogRequests = path
-		c.Upstream.Upstreams[0].Price.Prompt = 10
 	})
 	stream := streams["/v1/chat/completions"]
 	var ids []string
@@ -57,7 +56,7 @@ func TestRequestLog(t *testing.T) {
 		got[m["id"]] = m
 	}
 	want := []map[string]any{
-		{"http.response.status_code": 200., "outcome": "ok", "stream": true, "gen_ai.usage.input_tokens": 7., "gen_ai.usage.output_tokens": 3., "gen_ai.usage.cache_read.input_tokens": 2., "cost_billionths": 3070., "deployment": "up", "key": "local", "gen_ai.request.model": "dyno-1", "gen_ai.response.model": "dyno-1", "tries": 1., "http.request.method": "POST", "url.path": "/v1/chat/completions"},
+		{"http.response.status_code": 200., "outcome": "ok", "stream": true, "gen_ai.usage.input_tokens": 7., "gen_ai.usage.output_tokens": 3., "gen_ai.usage.cache_read.input_tokens": 2., "cost_billionths": 3700., "deployment": "up", "key": "local", "gen_ai.request.model": "dyno-1", "gen_ai.response.model": "dyno-1", "tries": 1., "http.request.method": "POST", "url.path": "/v1/chat/completions"},
 		{"http.response.status_code": 200., "outcome": "ok", "stream": nil},
 		{"http.response.status_code": 400., "outcome": "refused", "error.type": "upstream_error"},
 		{"http.response.status_code": 200., "outcome": "failed"},

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	"dyno/services/bot/directory"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
+	"dyno/services/internal/wait"
 )
 
 // keyUsage is a key's limits and usage.
@@ -258,4 +260,41 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request, who identity) 
 	w.Header().Set("Cache-Control", "no-store")
 	reply.Body(w, g.cfg.WriteTimeout, http.StatusOK, body)
 	return nil
+}
+
+// Old records are deleted every so often, in batches with pauses, so that others are written meanwhile.
+const (
+	expireEvery = time.Hour
+	expireBatch = 1000
+	mostBatches = 10_000 // of one kind, each time
+	expirePause = 20 * time.Millisecond
+)
+
+// expire deletes what is older than the archive keeps it.
+func (g *Gateway) expire() {
+	r := g.cfg.Retention
+	for what, days := range map[string]Days{"turns": r.Turns, "entries": r.Ledger, "audit": r.Audit} {
+		before := time.Now().AddDate(0, 0, -int(days))
+		for n, left := int64(expireBatch), mostBatches; days > 0 && n == expireBatch && left > 0 && wait.For(g.alive, expirePause); left-- {
+			ctx, cancel := context.WithTimeout(g.alive, g.cfg.StoreTimeout)
+			var err error
+			if n, err = g.archive.Expire(ctx, what, before, expireBatch); err != nil && g.alive.Err() == nil {
+				g.log.Warn("what is too old was not deleted", "of", what, "error", err)
+			}
+			cancel()
+		}
+	}
+}
+
+// erase deletes what there is of a user, apart from amounts in the ledger, and has the audit say so.
+func (g *Gateway) erase(ctx context.Context, user string, by directory.If) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*g.cfg.StoreTimeout) // it reads all of the archive
+	defer cancel()
+	if err := g.batch.Flush(ctx); err != nil {
+		return err
+	}
+	if err := g.archive.Erase(ctx, user); err != nil {
+		return err
+	}
+	return g.directory.Erased(ctx, user, by)
 }

@@ -410,6 +410,18 @@ func (d *Directory) Delete(ctx context.Context, k Kind, id string, by If) error 
 	return nil
 }
 
+// Erased has the audit say that what there was of a user, who may be none of the directory's, was erased.
+func (d *Directory) Erased(ctx context.Context, id string, by If) error {
+	_, err := d.change(ctx, Users, id, "erase", by, func(found *Item) (is *Item, _ error) {
+		if found != nil {
+			i := found.clone()
+			is = &i
+		}
+		return is, nil
+	})
+	return err
+}
+
 func absent(k Kind, id string) error {
 	return &Error{http.StatusNotFound, "not_found", "", fmt.Sprintf("there is no %s %q", k.One(), id)}
 }

@@ -11,8 +11,7 @@ import (
 
 // Usage is the tokens of an answer.
 type Usage struct {
-	Prompt     int `json:"-"`
-	Completion int `json:"-"`
+	Prompt, Completion int `json:"-"`
 	// Parts of these, which may have prices of their own: 0 if the upstream does not report them.
 	Cached          int `json:"cached,omitempty"`
 	CacheWrite      int `json:"cache_write,omitempty"`

@@ -88,6 +88,9 @@ func manageCommands() (commands []*cobra.Command) {
 			one("disable", "Have requests by its keys refused", http.MethodPatch, "", is(true))
 			one("enable", "The opposite of disable", http.MethodPatch, "", is(false))
 		}
+		if k == directory.Users {
+			one("erase", "Delete the conversations of a user of any key, and the name from the ledger", http.MethodDelete, "/data", nil)
+		}
 		if k == directory.Keys {
 			var grace time.Duration
 			one("rotate", "Print another secret, which replaces the one before", http.MethodPost, "/rotate", func(*cobra.Command) map[string]any {

@@ -6,6 +6,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -26,11 +27,12 @@ var (
 	ErrGone = errors.New("the reservation is not held any more")
 )
 
+// Unfinished is the outcome of an entry that its gateway has not replaced yet: the answer is under way, or the gateway was
+// killed.
+const Unfinished = "unfinished"
+
 // Unknown is an unknown number of turns.
 const Unknown = -1
-
-// Killed is the outcome of an answer whose gateway did not live to write its entry.
-const Killed = "killed"
 
 // A Turn is a user's message and its answer.
 type Turn struct {
@@ -74,8 +76,8 @@ type Entry struct {
 	Queue, FirstByte, Took time.Duration `json:"-"`
 }
 
-// A Price is a version of prices: what its name in entries means.
-type Price struct{ Name, Terms string } // Terms are JSON
+// A Price is what the name of a price in entries means, as JSON.
+type Price struct{ Name, Terms string }
 
 // A Record is a turn, an entry, or both, written together. Price is that of the entry, where it may be new.
 type Record struct {
@@ -126,7 +128,7 @@ type Archive interface {
 	Turns(ctx context.Context, session string, most int) (turns []Turn, count int64, err error)
 	// Write keeps records, all or none. It returns an error for each: nil, or ErrConflict for a turn whose number
 	// another has; the rest of that record is kept. A record with a known ID is kept once; another entry replaces one
-	// whose outcome is Killed. If err is not nil, the
+	// that is Unfinished. If err is not nil, the
 	// outcome is unknown, and the records may be written again.
 	Write(ctx context.Context, records []Record) (each []error, err error)
 	// Sum returns the usage of a part of the ledger from a time on. A cached answer has used no tokens, although its
@@ -136,12 +138,13 @@ type Archive interface {
 	Usage(ctx context.Context, by Grouping, from, to time.Time, most int) ([]Usage, error)
 	// Entries returns up to most of a key's last entries, the newest first.
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)
-	// Prices returns all prices, by their names.
-	Prices(ctx context.Context) ([]Price, error)
-	// Note replaces what a gateway has noted of its answers under way; "" removes it.
-	Note(ctx context.Context, gateway string, at time.Time, note string) error
-	// Notes returns the notes from before a time, by gateway.
-	Notes(ctx context.Context, before time.Time) (map[string]string, error)
+	// Prices returns the terms of all prices, by their names.
+	Prices(ctx context.Context) (map[string]json.RawMessage, error)
+	// Expire deletes up to most turns, entries or audit from before a time, and returns how many. Gateways that share an
+	// archive do so one at a time: others delete nothing meanwhile.
+	Expire(ctx context.Context, what string, before time.Time, most int) (int64, error)
+	// Erase deletes the turns of a user, of any key, and has entries forget whose they are.
+	Erase(ctx context.Context, user string) error
 	// Close releases its resources.
 	Close() error
 }

@@ -209,7 +209,7 @@ func TestLedger(t *testing.T) {
 		price := store.Price{Name: "00c0ffee", Terms: `{"prompt":5}`}
 		write(t, a, store.Record{Entry: one, Price: &price}, store.Record{Entry: other, Price: &store.Price{Name: "0", Terms: "{}"}})
 		write(t, a, store.Record{Entry: one, Price: &store.Price{Name: price.Name, Terms: price.Terms}}) // by another gateway
-		if got, err := a.Prices(t.Context()); err != nil || !slices.Equal(got, []store.Price{{Name: "0", Terms: "{}"}, price}) {
+		if got, err := a.Prices(t.Context()); err != nil || len(got) != 2 || string(got["0"]) != "{}" || string(got[price.Name]) != price.Terms {
 			t.Errorf("prices: %+v, %v", got, err)
 		}
 		if got, err := a.Entries(t.Context(), "k", 1); err != nil || len(got) != 1 || got[0].ID != "2" {
@@ -231,42 +231,116 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// TestNotes: what a gateway notes is there for others, from a time on, until it is removed. Entries that are written for a
-// gateway that seemed to be killed are replaced by its own.
-func TestNotes(t *testing.T) {
+// TestUnfinished: a finished entry replaces one that is not, and nothing replaces it.
+func TestUnfinished(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
 		if _, ok := a.(*memory.Archive); ok {
 			return // what it has ends with the gateway
 		}
-		check := func(before time.Time, want map[string]string) {
-			t.Helper()
-			if got, err := a.Notes(t.Context(), before); err != nil || !maps.Equal(got, want) {
-				t.Errorf("%v, %v, want %v", got, err, want)
+		first, second, own := entry("1", epoch), entry("1", epoch), entry("1", epoch)
+		first.Outcome, first.Completion, first.Money, first.Price = store.Unfinished, 1, 1, "before"
+		second.Outcome, second.Completion = store.Unfinished, 2
+		for i, e := range []*store.Entry{first, second, first, own, second} {
+			write(t, a, store.Record{Entry: e})
+			want := []*store.Entry{first, second, first, own, own}[i]
+			if got, err := a.Entries(t.Context(), "k", 9); err != nil || len(got) != 1 || cmp.Diff(*want, got[0]) != "" {
+				t.Errorf("%+v, %v", got, err)
 			}
 		}
-		note := func(gateway string, at time.Time, text string) {
-			t.Helper()
-			if err := a.Note(t.Context(), gateway, at, text); err != nil {
-				t.Error(err)
-			}
-		}
-		note("one", epoch, "first")
-		note("one", epoch.Add(time.Second), "second")
-		note("two", epoch.Add(time.Minute), "third")
-		check(epoch.Add(time.Second), map[string]string{})
-		check(epoch.Add(2*time.Second), map[string]string{"one": "second"})
-		check(epoch.Add(time.Hour), map[string]string{"one": "second", "two": "third"})
-		note("one", time.Time{}, "")
-		note("none", time.Time{}, "")
-		check(epoch.Add(time.Hour), map[string]string{"two": "third"})
+	})
+}
 
-		killed, own := entry("1", epoch), entry("1", epoch)
-		killed.Outcome, killed.Completion, killed.Money, killed.Price = store.Killed, 1, 1, "before"
-		for _, e := range []*store.Entry{killed, own, killed} {
+// TestExpire: what is older than a time goes, a part at a time, and nothing else.
+func TestExpire(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		if _, ok := a.(*memory.Archive); ok {
+			return // it has bounds
+		}
+		for i := range 5 {
+			id, at := fmt.Sprint(i), epoch.Add(time.Duration(i+1)*time.Second)
+			write(t, a, store.Record{Turn: turn("s", int64(i+1), id), Entry: entry(id, at)})
+			if err := a.Change(t.Context(), store.Row{Kind: "k", ID: id, Version: int64(i + 1)}, store.Audit{Version: int64(i + 1), At: at}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, what := range []string{"turns", "entries", "audit"} {
+			for _, want := range []int64{2, 1, 0} {
+				if n, err := a.Expire(t.Context(), what, epoch.Add(4*time.Second), 2); err != nil || n != want {
+					t.Errorf("%s: %d, %v, want %d", what, n, err, want)
+				}
+			}
+		}
+		turns, count, err := a.Turns(t.Context(), "s", 9)
+		if err != nil || len(turns) != 2 || count != 5 || turns[0].Number != 4 {
+			t.Errorf("%+v, %d, %v", turns, count, err)
+		}
+		if list, err := a.Entries(t.Context(), "k", 9); err != nil || len(list) != 2 || list[1].ID != "3" {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if list, err := a.Audits(t.Context(), 99, 9); err != nil || len(list) != 2 || list[1].Version != 4 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestExpireAlone: while one gateway deletes, another with the same database does not.
+func TestExpireAlone(t *testing.T) {
+	a := openPostgres(t)
+	write(t, a, store.Record{Entry: entry("1", epoch)})
+	c, err := pgx.Connect(t.Context(), storetest.SharedPostgres.Use(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT "+a.Alone); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Expire(t.Context(), "entries", epoch.Add(1), 9); err != nil || n != 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Expire(t.Context(), "entries", epoch.Add(time.Hour), 9); err != nil || n != 1 {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+}
+
+// TestErase: the turns of one user go, with any key, and the name in the ledger, whose amounts stay.
+func TestErase(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		if _, ok := a.(*memory.Archive); ok {
+			if a.Erase(t.Context(), "u") == nil {
+				t.Error("it says that it has erased something")
+			}
+			return
+		}
+		stay := []string{"k/b/U+%26%2A/h", "k/u+%26%2A/x/h", "k/b/x/u+%26%2A", "k/b/u+%26%2Aa/h"}
+		for i, session := range append([]string{"k/b/u+%26%2A/h", "other/c/u+%26%2A/"}, stay...) {
+			write(t, a, store.Record{Turn: turn(session, 1, fmt.Sprint(i))})
+		}
+		his, owned, other := entry("1", epoch.Add(2)), entry("2", epoch.Add(time.Second)), entry("3", epoch)
+		his.User, owned.Owner, other.User = "u &*", "u &*", "u"
+		for _, e := range []*store.Entry{his, owned, other} {
 			write(t, a, store.Record{Entry: e})
 		}
-		if got, err := a.Entries(t.Context(), "k", 9); err != nil || len(got) != 1 || cmp.Diff(*own, got[0]) != "" {
-			t.Errorf("%+v, %v", got, err)
+		if err := a.Erase(t.Context(), "u &*"); err != nil {
+			t.Fatal(err)
+		}
+		for i, session := range append([]string{"k/b/u+%26%2A/h", "other/c/u+%26%2A/"}, stay...) {
+			if _, n, err := a.Turns(t.Context(), session, 1); err != nil || (n == 1) != (i >= 2) {
+				t.Errorf("%s: %d, %v", session, n, err)
+			}
+		}
+		his.User, his.Session, owned.Owner, owned.User, owned.Session = "", "", "", "", ""
+		his.At = his.At.Truncate(time.Microsecond)
+		got, err := a.Entries(t.Context(), "k", 9)
+		if diff := cmp.Diff([]store.Entry{*owned, *his, *other}, got, cmpopts.SortSlices(func(a, b store.Entry) bool { return a.ID < b.ID })); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
 		}
 	})
 }
@@ -320,7 +394,7 @@ func TestReopened(t *testing.T) {
 
 // TestOlderVersion: entries of a program that did not keep prices are read, and summed up, as before.
 func TestOlderVersion(t *testing.T) {
-	const before = "DROP TABLE notes; DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
+	const before = "DROP INDEX turns_by_time; DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
 	old := entry("1", epoch)
 	old.Kinds, old.Price = "", ""
 	check := func(a store.Archive) {

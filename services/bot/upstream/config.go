@@ -6,7 +6,6 @@ package upstream
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -58,13 +57,12 @@ type Since struct{ time.Time }
 
 // SetText reads it.
 func (s *Since) SetText(text, _ string) (err error) {
-	if s.Time, err = time.Parse(time.DateOnly, text); err == nil {
-		return nil
+	if s.Time, err = time.Parse(time.DateOnly, text); err != nil {
+		s.Time, err = time.Parse(time.RFC3339, text)
 	}
-	if s.Time, err = time.Parse(time.RFC3339, text); err != nil {
+	if s.Time = s.UTC(); err != nil {
 		return fmt.Errorf("%q is no day and no time; such as 2030-01-02 or 2030-01-02T15:04:05Z", text)
 	}
-	s.Time = s.UTC()
 	return nil
 }
 
@@ -139,8 +137,7 @@ func (p Price) Version() (name, price string) {
 		return "", ""
 	}
 	text, _ := json.Marshal(p) // of numbers
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:4]), string(text)
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:8], string(text)
 }
 
 // A Server says how a server of models is reached.

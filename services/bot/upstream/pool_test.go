@@ -754,7 +754,7 @@ func TestUsageOfPart(t *testing.T) {
 	c := &call{request: ask(t, true)}
 	for _, test := range []struct {
 		text int // bytes
-		told *openai.Usage
+		sent *openai.Usage
 		done bool
 		want openai.Usage
 	}{
@@ -770,7 +770,7 @@ func TestUsageOfPart(t *testing.T) {
 	} {
 		s := Stream{call: c, done: test.done}
 		s.bytes.Store(int64(test.text))
-		s.usage.Store(test.told)
+		s.usage.Store(test.sent)
 		if got := s.Usage(); got != test.want {
 			t.Errorf("%+v, want %+v", got, test.want)
 		}
@@ -781,7 +781,7 @@ func TestUsageOfPart(t *testing.T) {
 // estimated as. A usage that the upstream has said is what it said.
 func TestPartsCostNoMoreThanTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		told := rapid.Bool().Draw(t, "told")
+		reports := rapid.Bool().Draw(t, "reports")
 		var events, all strings.Builder
 		pieces := rapid.SliceOfN(rapid.StringN(0, 30, -1), 1, 30).Draw(t, "pieces")
 		for _, piece := range pieces {
@@ -790,7 +790,7 @@ func TestPartsCostNoMoreThanTheWhole(t *testing.T) {
 			all.WriteString(piece)
 		}
 		events.WriteString(stop)
-		if told {
+		if reports {
 			events.WriteString(used)
 		}
 		events.WriteString(ended)
@@ -810,7 +810,7 @@ func TestPartsCostNoMoreThanTheWhole(t *testing.T) {
 			}
 		}
 		want := openai.Usage{Prompt: 3, Completion: openai.EstimateTokens(whole.Bytes), Estimated: true}
-		if told {
+		if reports {
 			want = openai.Usage{Prompt: 7, Completion: 5}
 		}
 		if u := s.Usage(); s.done && u != want {

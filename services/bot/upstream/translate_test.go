@@ -214,7 +214,7 @@ func TestFeatures(t *testing.T) {
 }
 
 // Who leaves a stream of Anthropic's pays for the prompt what its first event has said, in whatever form it was asked.
-func TestLeftAfterThePromptWasTold(t *testing.T) {
+func TestLeftAfterThePromptIsKnown(t *testing.T) {
 	v := vendorServers[Anthropic]
 	begin, _, _ := strings.Cut(v.stream, "event: content_block_stop")
 	for e := range clientRequests {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func description() object {
 	schemas := object{
 		"object": object{"type": "object"}, "rotation": typeOf(reflect.TypeFor[rotation]()),
 		"auditList": object{"type": "object", "properties": object{"changes": typeOf(reflect.TypeFor[[]change]())}},
-		"priceList": object{"type": "object", "properties": object{"prices": typeOf(reflect.TypeFor[[]price]())}},
+		"priceList": object{"type": "object", "properties": object{"prices": typeOf(reflect.TypeFor[map[string]json.RawMessage]())}},
 		"usageList": object{"type": "object", "properties": object{"from": typeOf(reflect.TypeFor[time.Time]()), "to": typeOf(reflect.TypeFor[time.Time]()),
 			"groups": typeOf(reflect.TypeFor[[]group]()), "truncated": object{"type": "boolean"}}},
 		"error": object{"type": "object", "properties": object{"error": object{"type": "object", "properties": object{

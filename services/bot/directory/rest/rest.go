@@ -24,7 +24,8 @@ import (
 type Config struct {
 	Directory                  *directory.Directory
 	Usage                      func(ctx context.Context, by store.Grouping, from, to time.Time, most int) ([]store.Usage, error)
-	Prices                     func(ctx context.Context) ([]store.Price, error)
+	Prices                     func(ctx context.Context) (map[string]json.RawMessage, error)
+	Erase                      func(ctx context.Context, user string, by directory.If) error
 	StoreTimeout, WriteTimeout time.Duration
 }
 
@@ -72,9 +73,13 @@ func routes() (list []route) {
 	}
 	return append(list,
 		route{"POST", Path + "keys/{id}/rotate", "rotatekey", "Give a key another secret.", directory.Keys, []string{"If-Match"}, 200, "rotation", "keyMade", rotate},
+		route{"DELETE", Path + "users/{id}/data", "eraseuser", "Delete the turns of a user, and the name from the ledger.", directory.Users, nil, 204, "", "", func(ctx context.Context, q *request) (any, error) { return nil, q.Erase(ctx, q.PathValue("id"), q.by) }},
 		route{"GET", Path + "audit", "listaudit", "Who changed what, the newest first.", "", []string{"limit", "before"}, 200, "", "auditList", audit},
 		route{"GET", Path + "usage", "usage", "What was used, in groups.", "", []string{"group", "from", "to"}, 200, "", "usageList", usage},
-		route{"GET", Path + "prices", "listprices", "What the prices of the ledger are, by their names.", "", nil, 200, "", "priceList", prices},
+		route{"GET", Path + "prices", "listprices", "What the prices of the ledger are, by their names.", "", nil, 200, "", "priceList", func(ctx context.Context, q *request) (any, error) {
+			prices, err := q.Prices(ctx)
+			return map[string]any{"prices": prices}, err
+		}},
 		route{"GET", Path + "openapi.json", "openapi", "This description.", "", nil, 200, "", "object", func(context.Context, *request) (any, error) { return description(), nil }},
 	)
 }
@@ -246,21 +251,6 @@ func audit(ctx context.Context, q *request) (any, error) {
 		changes = append(changes, change{a.Version, a.At, a.By, a.Action, a.Kind, a.ID, json.RawMessage(a.Before), json.RawMessage(a.After)})
 	}
 	return map[string]any{"changes": changes}, err
-}
-
-// A price is what a name in the ledger means: billionths by kinds of tokens, and more.
-type price struct {
-	Price string          `json:"price"`
-	Terms json.RawMessage `json:"terms"`
-}
-
-func prices(ctx context.Context, q *request) (any, error) {
-	found, err := q.Prices(ctx)
-	list := make([]price, 0, len(found))
-	for _, p := range found {
-		list = append(list, price{p.Name, json.RawMessage(p.Terms)})
-	}
-	return map[string]any{"prices": list}, err
 }
 
 // A group is the usage of one group.

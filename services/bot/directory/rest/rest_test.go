@@ -33,7 +33,7 @@ func open(t *testing.T) bed {
 	}
 	d := directory.New(a, func(context.Context, string, *directory.Access) error { return nil })
 	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}})
-	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
+	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erased(ctx, user, by) }, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
 }
 
 func (b bed) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -127,7 +127,9 @@ func TestUsage(t *testing.T) {
 		`"groups":[{"day":"2030-01-04","requests":1,`, `{"team":"t","day":"2030-01-02","requests":1,"prompt_tokens":2,"completion_tokens":3,"money":7},{"team":"t","day":"2030-01-03",`, `"truncated":false`)
 	b.want(b.ask("GET", "usage?group=key,model&from=2030-01-02T03:00:00Z&to=2030-01-03T03:00:00Z", ""), 200, `"groups":[{"key":"k","model":"m","requests":1,`)
 	b.want(b.ask("GET", "usage", ""), 200, `"groups":[]`)
-	b.want(b.ask("GET", "prices", ""), 200, `{"prices":[{"price":"00c0ffee","terms":{"prompt":2}}]}`)
+	b.want(b.ask("DELETE", "users/someone%20else%2F1/data", ""), 204)
+	b.want(b.ask("GET", "audit?limit=1", ""), 200, `"action":"erase","kind":"users","id":"someone else/1"`)
+	b.want(b.ask("GET", "prices", ""), 200, `{"prices":{"00c0ffee":{"prompt":2}}}`)
 	b.want(b.ask("GET", "usage?group=planet", ""), 400, `"param":"group"`)
 	b.want(b.ask("GET", "usage?from=yesterday", ""), 400, `"param":"from"`)
 	b.want(b.ask("GET", "usage?from=2030-01-02&to=2030-01-01", ""), 400, `"param":"from"`)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -34,7 +36,7 @@ type Archive struct {
 	entries  []store.Entry
 	next     int // the place of the next entry, when entries is full
 	ids      map[string]bool
-	prices   map[string]string
+	prices   map[string]json.RawMessage
 	directory
 }
 
@@ -59,7 +61,7 @@ func sizeOf(t store.Turn) int64 {
 
 // NewArchive returns an empty Archive.
 func NewArchive(b Bounds) *Archive {
-	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]string{}}
+	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]json.RawMessage{}}
 }
 
 // Turns is store.Archive's.
@@ -88,7 +90,7 @@ func (a *Archive) Write(_ context.Context, records []store.Record) ([]error, err
 			a.entry(*r.Entry)
 		}
 		if r.Price != nil {
-			a.prices[r.Price.Name] = r.Price.Terms
+			a.prices[r.Price.Name] = json.RawMessage(r.Price.Terms)
 		}
 	}
 	return each, nil
@@ -147,7 +149,7 @@ func (a *Archive) remove(e *list.Element) {
 
 func (a *Archive) entry(e store.Entry) {
 	if a.ids[e.ID] {
-		return // no gateway's is Killed: this one ends with it
+		return
 	}
 	a.ids[e.ID] = true
 	if len(a.entries) < a.bounds.Entries {
@@ -235,20 +237,19 @@ func (a *Archive) Entries(_ context.Context, key string, most int) ([]store.Entr
 }
 
 // Prices is store.Archive's.
-func (a *Archive) Prices(context.Context) (list []store.Price, _ error) {
+func (a *Archive) Prices(context.Context) (map[string]json.RawMessage, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(a.prices)) {
-		list = append(list, store.Price{Name: name, Terms: a.prices[name]})
-	}
-	return list, nil
+	return maps.Clone(a.prices), nil
 }
 
-// Note is store.Archive's: what is noted would end with the process.
-func (a *Archive) Note(context.Context, string, time.Time, string) error { return nil }
+// Expire is store.Archive's: the bounds say what goes.
+func (a *Archive) Expire(context.Context, string, time.Time, int) (int64, error) { return 0, nil }
 
-// Notes is store.Archive's.
-func (a *Archive) Notes(context.Context, time.Time) (map[string]string, error) { return nil, nil } //nolint:nilnil // there are none
+// Erase is store.Archive's.
+func (a *Archive) Erase(context.Context, string) error {
+	return errors.New("an archive in memory ends with its gateway: restart that")
+}
 
 // Close has nothing to free.
 func (a *Archive) Close() error { return nil }

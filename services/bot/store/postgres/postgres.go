@@ -80,7 +80,8 @@ func Open(ctx context.Context, url string) (_ *Archive, err error) {
 	}
 	a.Database = relational.Database{
 		Reader: stdlib.OpenDBFromPool(a.pool), Writer: stdlib.OpenDBFromPool(a.writer), Time: func(t time.Time) any { return t },
-		Day: "CAST(floor(extract(epoch FROM at) / 86400) AS bigint)", Notify: "NOTIFY " + channel,
+		Micros: "CAST(extract(epoch FROM at) * 1000000 AS bigint)", Day: "CAST(floor(extract(epoch FROM at) / 86400) AS bigint)", Notify: "NOTIFY " + channel,
+		Alone: fmt.Sprintf("(SELECT pg_try_advisory_xact_lock(%d))", lock+1), User: "usr", Belongs: "split_part(session, '/', 3) = $1",
 	}
 	if err := migrate(ctx, a.writer); err != nil {
 		_ = a.Close() // never fails
@@ -165,7 +166,7 @@ const (
 	selectTurns   = `SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS w (session, number) JOIN turns t USING (session, number)`
 	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took, team, owner, unit, units, kinds, price)
 		SELECT DISTINCT ON (1) * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
-		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[], $25::text[])` + relational.ReplaceKilled
+		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::text[], $25::text[])` + relational.ReplaceUnfinished
 )
 
 // Write is store.Archive's. It removes zero bytes from texts: PostgreSQL cannot store them.
@@ -261,28 +262,6 @@ func (a *Archive) hangUp() {
 		_ = a.listener.Close(ctx)
 		a.listener = nil
 	}
-}
-
-// Entries is store.Archive's.
-func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
-	rows, err := a.pool.Query(ctx, `SELECT id, at, team, owner, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
-		queue, first_byte, took, unit, units, kinds, price FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, key, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		e := store.Entry{Key: key}
-		var queue, first, took int64
-		if err := rows.Scan(&e.ID, &e.At, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
-			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units, &e.Kinds, &e.Price); err != nil {
-			return nil, err
-		}
-		e.At = e.At.UTC()
-		e.Queue, e.FirstByte, e.Took = time.Duration(queue)*time.Microsecond, time.Duration(first)*time.Microsecond, time.Duration(took)*time.Microsecond
-		list = append(list, e)
-	}
-	return list, rows.Err()
 }
 
 var _ store.Archive = (*Archive)(nil)

@@ -4,6 +4,8 @@ package relational
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -27,8 +29,8 @@ const Directory = `CREATE TABLE directory (
 	CREATE INDEX entries_by_owner ON entries (owner, at) WHERE owner <> '';
 	CREATE INDEX entries_by_time ON entries (at);`
 
-// Prices is the migration that adds to the ledger by what price an entry was charged, and what gateways note.
-const Prices = `CREATE TABLE notes (gateway text NOT NULL PRIMARY KEY, at bigint NOT NULL, note text NOT NULL);
+// Prices is the migration that adds to the ledger by what price an entry was charged.
+const Prices = `CREATE INDEX turns_by_time ON turns (at);
 	CREATE TABLE prices (name text NOT NULL PRIMARY KEY, terms text NOT NULL);
 	ALTER TABLE entries ADD COLUMN kinds text NOT NULL DEFAULT '';
 	ALTER TABLE entries ADD COLUMN price text NOT NULL DEFAULT '';`
@@ -36,16 +38,18 @@ const Prices = `CREATE TABLE notes (gateway text NOT NULL PRIMARY KEY, at bigint
 // InsertPrice keeps a price once.
 const InsertPrice = `INSERT INTO prices (name, terms) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 
-// ReplaceKilled ends the statement that inserts entries.
-const ReplaceKilled = ` ON CONFLICT (id) DO UPDATE SET upstream = excluded.upstream, outcome = excluded.outcome, prompt = excluded.prompt, completion = excluded.completion, estimated = excluded.estimated,
-	money = excluded.money, attempts = excluded.attempts, took = excluded.took, units = excluded.units, kinds = excluded.kinds, price = excluded.price WHERE entries.outcome = '` + store.Killed + `'`
+// ReplaceUnfinished ends the statement that inserts entries.
+const ReplaceUnfinished = ` ON CONFLICT (id) DO UPDATE SET upstream = excluded.upstream, outcome = excluded.outcome, prompt = excluded.prompt, completion = excluded.completion, estimated = excluded.estimated,
+	money = excluded.money, attempts = excluded.attempts, took = excluded.took, units = excluded.units, kinds = excluded.kinds, price = excluded.price WHERE entries.outcome = '` + store.Unfinished + `'`
 
 // A Database is where the tables are. Its methods may be called from any goroutine.
 type Database struct {
 	Reader, Writer *sql.DB
 	Time           func(time.Time) any // a time as the column entries.at has it
-	Day            string              // an expression: the day of entries.at
+	Micros, Day    string              // expressions: the microseconds of entries.at since 1970, and its day
 	Notify         string              // a statement that tells other gateways of a change; "" is none
+	User           string              // the column of entries for the user
+	Alone, Belongs string              // expressions: no other gateway expires anything; a turn's session is that of the user $1, who is escaped
 }
 
 // Sum is store.Archive's.
@@ -98,36 +102,53 @@ func (d *Database) Usage(ctx context.Context, by store.Grouping, from, to time.T
 }
 
 // Prices is store.Archive's.
-func (d *Database) Prices(ctx context.Context) (list []store.Price, err error) {
-	err = d.each(ctx, `SELECT name, terms FROM prices ORDER BY name`, nil, func(rows *sql.Rows) error {
-		var p store.Price
-		err := rows.Scan(&p.Name, &p.Terms)
-		list = append(list, p)
+func (d *Database) Prices(ctx context.Context) (map[string]json.RawMessage, error) {
+	prices := map[string]json.RawMessage{}
+	err := d.each(ctx, `SELECT name, terms FROM prices`, nil, func(rows *sql.Rows) error {
+		var name, terms string
+		err := rows.Scan(&name, &terms)
+		prices[name] = json.RawMessage(terms)
+		return err
+	})
+	return prices, err
+}
+
+// Entries is store.Archive's.
+func (d *Database) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
+	err = d.each(ctx, `SELECT id, `+d.Micros+`, team, owner, `+d.User+`, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, kinds, money, price, attempts,
+		queue, first_byte, took, unit, units FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, []any{key, most}, func(rows *sql.Rows) error {
+		e := store.Entry{Key: key}
+		var at, queue, first, took int64
+		err := rows.Scan(&e.ID, &at, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
+			&e.Kinds, &e.Money, &e.Price, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units)
+		e.At = time.UnixMicro(at).UTC()
+		e.Queue, e.FirstByte, e.Took = time.Duration(queue)*time.Microsecond, time.Duration(first)*time.Microsecond, time.Duration(took)*time.Microsecond
+		list = append(list, e)
 		return err
 	})
 	return list, err
 }
 
-// Note is store.Archive's.
-func (d *Database) Note(ctx context.Context, gateway string, at time.Time, note string) (err error) {
-	if note == "" {
-		_, err = d.Writer.ExecContext(ctx, `DELETE FROM notes WHERE gateway = $1`, gateway)
-		return err
+// Expire is store.Archive's.
+func (d *Database) Expire(ctx context.Context, what string, before time.Time, most int) (int64, error) {
+	key, at := map[string]string{"turns": "session, number", "entries": "id", "audit": "version"}[what], d.Time(before)
+	if what == "audit" {
+		at = before.UnixMicro()
 	}
-	_, err = d.Writer.ExecContext(ctx, `INSERT INTO notes VALUES ($1, $2, $3) ON CONFLICT (gateway) DO UPDATE SET at = excluded.at, note = excluded.note`, gateway, at.UnixMicro(), note)
-	return err
+	done, err := d.Writer.ExecContext(ctx, `DELETE FROM `+what+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+what+` WHERE `+d.Alone+` AND at < $1 LIMIT $2)`, at, most)
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
 }
 
-// Notes is store.Archive's.
-func (d *Database) Notes(ctx context.Context, before time.Time) (map[string]string, error) {
-	notes := map[string]string{}
-	err := d.each(ctx, `SELECT gateway, note FROM notes WHERE at < $1`, []any{before.UnixMicro()}, func(rows *sql.Rows) error {
-		var gateway, note string
-		err := rows.Scan(&gateway, &note)
-		notes[gateway] = note
-		return err
-	})
-	return notes, err
+// Erase is store.Archive's.
+func (d *Database) Erase(ctx context.Context, user string) error {
+	_, err := d.Writer.ExecContext(ctx, `DELETE FROM turns WHERE `+d.Belongs, url.QueryEscape(user))
+	if err == nil {
+		_, err = d.Writer.ExecContext(ctx, `UPDATE entries SET `+d.User+` = '', owner = '', session = '' WHERE `+d.User+` = $1 OR owner = $1`, user)
+	}
+	return err
 }
 
 // each calls f for each row of a query.

@@ -66,7 +66,6 @@ const (
 	checkpointRecords = 64
 	checkpointAge     = time.Second
 	mostLogged        = 4096
-	recordBytes       = 4 << 10 // a note counts as so many
 )
 
 // migrations bring a file from one version to the next. Migrations are only added, never changed.
@@ -134,7 +133,8 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if a.readers, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
-	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return microseconds(t) }, Day: "at / 86400000000"}
+	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return microseconds(t) }, Micros: "at", Day: "at / 86400000000",
+		Alone: "true", User: "user", Belongs: "session GLOB '*/*/' || $1 || '/*'"}
 	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
 	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
 	if a.selectTurns, err = a.readers.PrepareContext(ctx, `SELECT id, number, at, user, reply, tokens FROM turns WHERE session = ? ORDER BY number DESC LIMIT ?`); err != nil {
@@ -144,7 +144,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		return nil, err
 	}
 	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached,
-		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units, kinds, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+relational.ReplaceKilled)
+		prompt, completion, estimated, money, attempts, queue, first_byte, took, unit, units, kinds, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+relational.ReplaceUnfinished)
 	if err != nil {
 		return nil, err
 	}
@@ -402,40 +402,12 @@ func (a *Archive) keep(ctx context.Context, in querier, insert *sql.Stmt, t *sto
 	return nil, nil
 }
 
-// Note is store.Archive's.
-func (a *Archive) Note(ctx context.Context, gateway string, at time.Time, note string) error {
-	defer a.wrote(1 + len(note)/recordBytes)
-	return a.Database.Note(ctx, gateway, at, note)
-}
-
 // microseconds returns a time in microseconds since 1970; 0 for the zero time.
 func microseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMicro()
-}
-
-// Entries is store.Archive's.
-func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
-	rows, err := a.readers.QueryContext(ctx, `SELECT id, at, team, owner, user, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
-		queue, first_byte, took, unit, units, kinds, price FROM entries WHERE key = ? ORDER BY at DESC LIMIT ?`, key, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err has told
-	for rows.Next() {
-		e := store.Entry{Key: key}
-		var at, queue, first, took int64
-		if err := rows.Scan(&e.ID, &at, &e.Team, &e.Owner, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
-			&e.Money, &e.Attempts, &queue, &first, &took, &e.Unit, &e.Units, &e.Kinds, &e.Price); err != nil {
-			return nil, err
-		}
-		e.At = time.UnixMicro(at).UTC()
-		e.Queue, e.FirstByte, e.Took = time.Duration(queue)*time.Microsecond, time.Duration(first)*time.Microsecond, time.Duration(took)*time.Microsecond
-		list = append(list, e)
-	}
-	return list, rows.Err()
 }
 
 // Await is store.Directory's: other gateways with the file are noticed at the next look at it.
