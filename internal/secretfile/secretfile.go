@@ -4,6 +4,7 @@ package secretfile
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,4 +99,41 @@ func LoadKeyPair(certificate, key string) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	return tls.LoadX509KeyPair(certificate, key)
+}
+
+// Authorities reads certificates in PEM.
+func Authorities(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: has no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// ClientTLS returns the configuration of a client that trusts the authorities of a file, and shows a certificate; without
+// a file, it trusts the system's, and without a certificate, it shows none. Errors name the fields ca and cert after a
+// prefix.
+func ClientTLS(prefix, ca, certificate, key string) (*tls.Config, error) {
+	if (certificate == "") != (key == "") {
+		return nil, fmt.Errorf("%scert and %[1]skey go together", prefix)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		var err error
+		if c.RootCAs, err = Authorities(ca); err != nil {
+			return nil, fmt.Errorf("%sca: %w", prefix, err)
+		}
+	}
+	if certificate != "" {
+		pair, err := LoadKeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("%scert: %w", prefix, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }

@@ -182,6 +182,9 @@ type Config struct {
 	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set; an address that other machines reach needs keys"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
+	serve.TLS
+	ClientCA      string   `yaml:"tls_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of listen must show, read again when it changes"`
+	AdminClientCA string   `yaml:"admin_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of admin must show, also for probes; read again when it changes"`
 	Page          bool     `yaml:"page" default:"true" doc:"serve a page to chat in at /"`
 	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"further networks for upstreams, plugins, key sets and the trace collector, such as 10.1.0.0/16 or 127.0.0.1"`
 	AllowOrigins  []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
@@ -258,7 +261,7 @@ type Config struct {
 	// Whole answers are held until they are written. Streams of /v1/bot/chat hold their text, which is kept.
 	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"memory for answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
 	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
-	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 without TLS, as proxies do, in addition to HTTP/1.1"`
+	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 in addition to HTTP/1.1, without TLS as well, as proxies do"`
 	IdleTimeout     time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"5m" doc:"how long a client's connection is kept while nothing is asked"`
 
 	TraceEndpoint string  `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; public, or in allow_networks"`
@@ -318,6 +321,9 @@ func (c Config) Check(r *fields.Report) {
 		r.Check(err != nil || a.Local() || c.tenants() > 0, "keys", "there is none: any client could ask a gateway that other machines reach", "give API keys")
 	}
 	c.AdminListener.Check(r, c.AllowRemote)
+	c.TLS.Check(r)
+	c.CheckClientCA(r, "tls_client_ca", c.ClientCA)
+	c.CheckClientCA(r, "admin_client_ca", c.AdminClientCA)
 	r.Check(!c.ManageKeys || c.Admin != "", "manage_keys", "goes with an admin listener, where keys are made", "give --admin")
 	for i, site := range c.AllowOrigins {
 		at := fmt.Sprintf("allow_origins[%d]", i)

@@ -45,6 +45,7 @@ package bot
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,7 +93,9 @@ type Gateway struct {
 	log     *slog.Logger
 	handler http.Handler
 	server  *http.Server
-	stats   *metrics.Stats
+	// The certificates of the server.
+	certificates *serve.Certificates
+	stats        *metrics.Stats
 
 	live     atomic.Pointer[live] // what SIGHUP reads again
 	swapping sync.Mutex           // guards fileKeys, and is held while live or one of its keys is replaced
@@ -181,6 +184,17 @@ func (g *Gateway) openHost() (err error) {
 	}
 	if g.host, err = serve.New(c); err == nil {
 		g.log, g.Front = g.host.Logger(), serve.NewFront(g.host, g.cfg.Listen)
+		err = g.openCertificates()
+	}
+	return err
+}
+
+// openCertificates reads the certificates of the listeners.
+func (g *Gateway) openCertificates() error {
+	admin, err := g.host.Files().Certificates(&g.cfg.TLS, &g.cfg.AdminClientCA)
+	if err == nil {
+		g.host.UseTLS(admin.Web(tls.RequireAndVerifyClientCert, true))
+		g.certificates, err = g.host.Files().Certificates(&g.cfg.TLS, &g.cfg.ClientCA)
 	}
 	return err
 }
@@ -308,12 +322,10 @@ func (g *Gateway) openBackground() error {
 // newServer returns the HTTP server.
 func (g *Gateway) newServer() *http.Server {
 	cfg := &g.cfg
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
 	return &http.Server{
 		Handler:   g.handler,
-		Protocols: protocols,
+		TLSConfig: g.certificates.Web(tls.RequireAndVerifyClientCert, cfg.HTTP2),
+		Protocols: serve.Protocols(cfg.HTTP2),
 		HTTP2: &http.HTTP2Config{
 			// No memory bound covers bytes that clients send ahead.
 			MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,

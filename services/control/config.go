@@ -38,9 +38,10 @@ type Config struct {
 	serve.AdminListener
 
 	Principals string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
-	// Clients may show a certificate instead of a token.
 	serve.TLS
-	OIDC oidc.Config `yaml:",inline"`
+	// Clients may show a certificate instead of a token.
+	ClientCA string      `yaml:"tls_client_ca" live:"true" kind:"path" doc:"authorities of clients' certificates, read again when it changes"`
+	OIDC     oidc.Config `yaml:",inline"`
 
 	// Proxies of services get certificates over xDS. Without a given authority, the store has one.
 	TrustDomain    string        `yaml:"trust_domain" default:"control.internal" doc:"the domain of services' identities: spiffe://DOMAIN/ns/NAMESPACE/sa/SERVICE"`
@@ -122,6 +123,7 @@ func (c Config) Check(r *fields.Report) {
 	c.OIDC.Check(r)
 	r.Check(c.OIDC.Issuer == "" || c.Principals != "", "oidc_issuer", "needs principals: without them there is no access control", "give --principals")
 	c.TLS.Check(r)
+	c.CheckClientCA(r, "tls_client_ca", c.ClientCA)
 	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
 	r.Check((c.AuthorityCert == "") == (c.AuthorityKey == ""), "authority_cert", "a certificate and its key go together", "give both --authority-cert and --authority-key")
 	r.Error("trust_domain", identity.CheckDomain(c.TrustDomain))

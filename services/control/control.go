@@ -108,23 +108,15 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.web.protocol, s.calling.protocol = "http", "grpc"
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(cfg.HTTP2)
-	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
 	s.server = &http.Server{
 		ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
-		MaxHeaderBytes: 64 << 10, Protocols: protocols, ConnState: s.web.changed,
+		MaxHeaderBytes: 64 << 10, Protocols: serve.Protocols(cfg.HTTP2), ConnState: s.web.changed,
 		HTTP2: &http.HTTP2Config{
 			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not end a handler whose connection accepts no bytes
 		},
 		ErrorLog: serve.ErrorLog(s.log),
 	}
-	web := []string{"h2", "http/1.1"}
-	if !cfg.HTTP2 {
-		web = web[1:]
-	}
-	s.server.TLSConfig = s.files.certificates.Config(tls.VerifyClientCertIfGiven, web...)
+	s.server.TLSConfig = s.files.certificates.Web(tls.VerifyClientCertIfGiven, cfg.HTTP2)
 	return s, flood.Guard(s.server, s.log)
 }
 

@@ -28,7 +28,7 @@ func readFiles(c Config, again *serve.Files) (*files, error) {
 	if f.book, err = c.book(); err != nil {
 		return nil, err
 	}
-	f.certificates, err = again.Certificates(&f.cfg.TLS)
+	f.certificates, err = again.Certificates(&f.cfg.TLS, &f.cfg.ClientCA)
 	return f, err
 }
 

@@ -29,6 +29,7 @@ import (
 // A manager has the flags of the commands that use a gateway's API for teams, users, keys and limits.
 type manager struct {
 	admin, tokenFile string
+	ca, cert, key    string
 	json             bool
 }
 
@@ -43,6 +44,9 @@ func manageCommands() (commands []*cobra.Command) {
 		f := cmd.PersistentFlags()
 		f.StringVar(&m.admin, "admin", "http://127.0.0.1:8001", "the `URL` of the gateway's admin listener")
 		f.StringVar(&m.tokenFile, "admin-token-file", "", "the `FILE` of that listener's token")
+		f.StringVar(&m.ca, "ca", "", "`FILE` of certificates that the listener's is signed by (default the system's)")
+		f.StringVar(&m.cert, "cert", "", "`FILE` with the client certificate to show")
+		f.StringVar(&m.key, "key", "", "`FILE` with its key")
 		f.BoolVar(&m.json, "json", false, "print JSON")
 		add := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 			c := &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
@@ -181,7 +185,11 @@ func (m *manager) ask(ctx context.Context, method, path string, body map[string]
 		}
 		r.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	trust, err := secretfile.ClientTLS("--", m.ca, m.cert, m.key)
+	if err != nil {
+		return exit.Misused("such as --ca ca.pem --cert me.pem --key me-key.pem", "%w", err)
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, ForceAttemptHTTP2: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(r)
 	if err != nil {
 		return exit.With(exit.Target, err, "--admin is where the gateway's admin listener is, which takes changes with --manage-keys")

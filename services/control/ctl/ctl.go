@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,26 +228,9 @@ func (s *session) tls() (*tls.Config, error) {
 	if s.ca == "" && s.cert == "" && s.key == "" {
 		return nil, nil
 	}
-	if (s.cert == "") != (s.key == "") {
-		return nil, exit.Misused("such as --cert me.pem --key me-key.pem", "--cert and --key go together")
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.ca != "" {
-		pem, err := os.ReadFile(s.ca)
-		if err != nil {
-			return nil, exit.With(exit.Usage, fmt.Errorf("--ca: %w", err), "")
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, exit.Misused("", "--ca: %s has no certificate in PEM", s.ca)
-		}
-	}
-	if s.cert != "" {
-		pair, err := secretfile.LoadKeyPair(s.cert, s.key)
-		if err != nil {
-			return nil, exit.With(exit.Usage, fmt.Errorf("--cert: %w", err), "")
-		}
-		c.Certificates = []tls.Certificate{pair}
+	c, err := secretfile.ClientTLS("--", s.ca, s.cert, s.key)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err, "such as --ca ca.pem --cert me.pem --key me-key.pem")
 	}
 	return c, nil
 }

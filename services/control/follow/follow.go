@@ -4,15 +4,12 @@ package follow
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -72,13 +69,9 @@ func (c Config) connect(servers []string, log *slog.Logger) (*client.Client, err
 	settings := client.Defaults()
 	settings.Servers, settings.Token = servers, string(c.Token)
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("follow CA: %w", err)
-		}
-		settings.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-		if !settings.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("follow CA: %s: has no certificate in PEM", c.CA)
+		var err error
+		if settings.TLS, err = secretfile.ClientTLS("follow_", c.CA, "", ""); err != nil {
+			return nil, err
 		}
 	}
 	settings.Silence, settings.MaxPause, settings.Logger = silence, maxPause, log

@@ -2,13 +2,11 @@ package store
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -185,20 +183,5 @@ func (c Config) tls() (*tls.Config, error) {
 	if c.CA == "" {
 		return nil, nil
 	}
-	pem, err := os.ReadFile(c.CA)
-	if err != nil {
-		return nil, fmt.Errorf("etcd CA: %w", err)
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-	if !t.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("etcd CA: %s: has no certificate in PEM", c.CA)
-	}
-	if c.Cert != "" {
-		pair, err := secretfile.LoadKeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, fmt.Errorf("etcd certificate: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
+	return secretfile.ClientTLS("etcd_", c.CA, c.Cert, c.Key)
 }

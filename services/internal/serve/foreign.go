@@ -32,7 +32,11 @@ func Foreign(r *http.Request) *ForeignError {
 	if a, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !a.Unmap().IsLoopback()) {
 		return &ForeignError{"host", r.Host}
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !strings.EqualFold(origin, "http://"+r.Host) {
+	own := "http://" + r.Host
+	if r.TLS != nil {
+		own = "https://" + r.Host
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !strings.EqualFold(origin, own) {
 		return &ForeignError{"origin", origin}
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {

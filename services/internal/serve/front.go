@@ -50,6 +50,15 @@ func (f *Front) Addr() net.Addr {
 // AdminAddr is where the admin listener listens; nil without one or before Listen.
 func (f *Front) AdminAddr() net.Addr { return f.host.AdminAddr() }
 
+// Protocols returns those of a server: HTTP/1.1, and HTTP/2 with and without TLS.
+func Protocols(http2 bool) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(http2)
+	p.SetUnencryptedHTTP2(http2)
+	return p
+}
+
 // HTTP serves clients of l until the server is shut down or closed. A failure of one connection does not end it.
 func HTTP(s *http.Server, l net.Listener) (err error) {
 	if l = Patient(l); s.TLSConfig != nil {

@@ -12,6 +12,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,7 +90,8 @@ type Host struct {
 	registry *prometheus.Registry
 	state    atomic.Int32
 	files    *Files
-	token    []byte // the admin listener's token; nil: none is needed
+	token    []byte      // the admin listener's token; nil: none is needed
+	tls      *tls.Config // of the admin listener; nil without TLS
 	admin    *http.Server
 	listener net.Listener // the admin listener; nil if there is none
 }
@@ -133,6 +135,9 @@ func (h *Host) Logger() *slog.Logger { return h.log }
 // Files are what is read again while the service runs, when it changes and at SIGHUP.
 func (h *Host) Files() *Files { return h.files }
 
+// UseTLS gives the admin listener TLS; nil is none. Call it before Listen.
+func (h *Host) UseTLS(c *tls.Config) { h.tls = c }
+
 // Listen opens the admin listener, if one is configured. The listener answers once Run
 // has begun.
 func (h *Host) Listen() error {
@@ -146,6 +151,7 @@ func (h *Host) Listen() error {
 	h.listener = l
 	h.admin = &http.Server{
 		Handler:           Timely(h.handler()),
+		TLSConfig:         h.tls,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       30 * time.Second,
 		ErrorLog:          ErrorLog(h.log),
@@ -259,7 +265,7 @@ func (h *Host) startAdmin(fail func(string, error)) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := h.admin.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := HTTP(h.admin, h.listener); err != nil {
 			fail("admin", err)
 		}
 	}()

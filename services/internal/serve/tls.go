@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"sync/atomic"
 
 	"dyno/internal/fields"
@@ -15,26 +14,31 @@ import (
 type TLS struct {
 	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
 	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
-	ClientCA    string `yaml:"tls_client_ca" live:"true" kind:"path" doc:"authorities of clients' certificates, read again when it changes"`
 }
 
-// Check reports fields that lack others.
+// Check reports a field that lacks the other.
 func (t TLS) Check(r *fields.Report) {
 	r.Check((t.Certificate == "") == (t.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
-	r.Check(t.ClientCA == "" || t.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
 }
 
-// Certificates are what the files of a TLS had when they were read last.
+// CheckClientCA reports a field with client CAs that clients never show a certificate to.
+func (t TLS) CheckClientCA(r *fields.Report, field, file string) {
+	r.Check(file == "" || t.Certificate != "", field, "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
+}
+
+// Certificates are what the files of a TLS and its client CAs had when they were read last.
 type Certificates struct {
 	from *TLS
+	ca   *string
 	pair atomic.Pointer[tls.Certificate]
 	cas  atomic.Pointer[x509.CertPool] // nil without client CAs
 }
 
-// Certificates reads the files of a TLS, and again when they change. The part of Files alone may then change the TLS.
-func (f *Files) Certificates(from *TLS) (*Certificates, error) {
-	c := &Certificates{from: from}
-	f.Add("client CA", c.ReadCAs, &from.ClientCA)
+// Certificates reads the files of a TLS and of client CAs, and again when they change. Only functions of Add may then
+// change the names.
+func (f *Files) Certificates(from *TLS, ca *string) (*Certificates, error) {
+	c := &Certificates{from: from, ca: ca}
+	f.Add("client CA", c.ReadCAs, ca)
 	f.Add("certificate", c.readPair, &from.Certificate, &from.Key)
 	if from.Certificate != "" {
 		if err := c.readPair(); err != nil {
@@ -55,20 +59,24 @@ func (c *Certificates) readPair() error {
 
 // ReadCAs reads the client CAs. After an error, those before stay in force.
 func (c *Certificates) ReadCAs() error {
-	if c.from.ClientCA == "" {
+	if *c.ca == "" {
 		c.cas.Store(nil)
 		return nil
 	}
-	pem, err := os.ReadFile(c.from.ClientCA)
+	pool, err := secretfile.Authorities(*c.ca)
 	if err != nil {
 		return fmt.Errorf("client CA: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("client CA: %s: has no certificate in PEM", c.from.ClientCA)
-	}
 	c.cas.Store(pool)
 	return nil
+}
+
+// Web returns Config for a server of HTTP.
+func (c *Certificates) Web(auth tls.ClientAuthType, http2 bool) *tls.Config {
+	if http2 {
+		return c.Config(auth, "h2", "http/1.1")
+	}
+	return c.Config(auth, "http/1.1")
 }
 
 // Config returns the configuration of TLS, with protocols to choose from; nil is without TLS. With client CAs, clients
