@@ -196,7 +196,7 @@ var arrows = []arrow{
 	{"services/bot/mask", nil, "secrets are found in text alone"},
 	{"services/bot/openai", []string{"internal/strict"}, "a codec does no I/O"},
 	{"services/bot/directory", []string{"internal/lazyregexp", "internal/strict", "services/bot/store"}, "what may be changed depends on no form of transport"},
-	{"services/bot/directory/rest", []string{"services/bot/directory", "services/bot/reply", "services/bot/store"}, "an API is of what it changes"},
+	{"services/bot/directory/rest", []string{"services/bot/directory", "services/bot/reply", "services/bot/store", "services/internal/serve"}, "an API is of what it changes"},
 	{"services/bot/dialect", []string{"internal/strict", "services/bot/openai", "services/bot/dialect"}, "forms are translated without I/O"},
 	{"services/bot/breaker", nil, "calls are counted, of any upstream"},
 	{"services/bot/cache", nil, "it keeps what it is given"},

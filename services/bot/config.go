@@ -183,11 +183,12 @@ type Config struct {
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 	serve.TLS
-	ClientCA      string   `yaml:"tls_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of listen must show, read again when it changes"`
-	AdminClientCA string   `yaml:"admin_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of admin must show, also for probes; read again when it changes"`
-	Page          bool     `yaml:"page" default:"true" doc:"serve a page to chat in at /"`
-	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"further networks for upstreams, plugins, key sets and the trace collector, such as 10.1.0.0/16 or 127.0.0.1"`
-	AllowOrigins  []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
+	ClientCA      string    `yaml:"tls_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of listen must show, read again when it changes"`
+	AdminClientCA string    `yaml:"admin_client_ca" kind:"path" otherwise:"clients need no certificate" doc:"authorities of the certificates that clients of admin must show, also for probes; read again when it changes"`
+	Operators     Operators `yaml:",inline"`
+	Page          bool      `yaml:"page" default:"true" doc:"serve a page to chat in at /"`
+	AllowNetworks []string  `yaml:"allow_networks" flag:"allow-network" doc:"further networks for upstreams, plugins, key sets and the trace collector, such as 10.1.0.0/16 or 127.0.0.1"`
+	AllowOrigins  []string  `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
 
 	// Without Keys, all clients of a loopback Listen may log in and send requests, without limits.
 	Keys          []Key           `yaml:"keys" doc:"the API keys"`
@@ -332,6 +333,7 @@ func (c Config) Check(r *fields.Report) {
 	}
 	policy, err := c.policy()
 	r.Error("allow_networks", err)
+	c.Operators.check(r, policy, c.Admin)
 	c.checkKeys(r)
 	c.checkTokens(r, policy)
 	c.checkModels(r, policy)

@@ -23,6 +23,7 @@
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
 //	auth.go      credentials, logins, and issuers of tokens
+//	operators.go who may use the admin listener
 //	logins.go    how often a wrong key may be tried
 //	names.go     the names that clients give
 //	limits.go    what keys divide, and what they have left
@@ -181,6 +182,9 @@ func (g *Gateway) openHost() (err error) {
 	}
 	if g.cfg.Reread != nil || g.cfg.LogRequests != "" {
 		c.Reload = g.reload
+	}
+	if c.Operators, err = g.openOperators(); err != nil {
+		return err
 	}
 	if g.host, err = serve.New(c); err == nil {
 		g.log, g.Front = g.host.Logger(), serve.NewFront(g.host, g.cfg.Listen)

@@ -43,7 +43,7 @@ func manageCommands() (commands []*cobra.Command) {
 		cmd := &cobra.Command{Use: k.One(), Short: fmt.Sprintf("Make and change the %s of a gateway that runs with --manage-keys", k), Args: command.NoArgs}
 		f := cmd.PersistentFlags()
 		f.StringVar(&m.admin, "admin", "http://127.0.0.1:8001", "the `URL` of the gateway's admin listener")
-		f.StringVar(&m.tokenFile, "admin-token-file", "", "the `FILE` of that listener's token")
+		f.StringVar(&m.tokenFile, "admin-token-file", "", "the `FILE` of that listener's token, or of yours by the OpenID Connect issuer")
 		f.StringVar(&m.ca, "ca", "", "`FILE` of certificates that the listener's is signed by (default the system's)")
 		f.StringVar(&m.cert, "cert", "", "`FILE` with the client certificate to show")
 		f.StringVar(&m.key, "key", "", "`FILE` with its key")

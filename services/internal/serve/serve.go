@@ -40,6 +40,9 @@ type Config struct {
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
 	Pages        []Page        // of the service, for the admin listener
+	// Operators returns whom a token that is not the listener's own names; nil knows nobody. The errors are
+	// ErrUnavailable and why the token is refused.
+	Operators func(token string) (Operator, error)
 	// Health reports whether the running service accepts work, and its fault, in words without secrets: probes have
 	// no credentials. nil means always healthy.
 	Health func() (accepts bool, wrong string)

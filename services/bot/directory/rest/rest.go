@@ -3,7 +3,6 @@
 package rest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"dyno/services/bot/directory"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
+	"dyno/services/internal/serve"
 )
 
 // Config says what the API is of.
@@ -80,6 +80,7 @@ func routes() (list []route) {
 			prices, err := q.Prices(ctx)
 			return map[string]any{"prices": prices}, err
 		}},
+		route{"GET", Path + "me", "me", "Who asks, and the role: reader or editor.", "", nil, 200, "", "operator", func(_ context.Context, q *request) (any, error) { return serve.OperatorOf(q.Request), nil }},
 		route{"GET", Path + "openapi.json", "openapi", "This description.", "", nil, 200, "", "object", func(context.Context, *request) (any, error) { return description(), nil }},
 	)
 }
@@ -120,14 +121,12 @@ func Handler(c Config) http.Handler {
 	return mux
 }
 
-// read reads the body, who asks, and which version is to be changed. The admin listener has checked the secret; a name is
-// what the client says.
+// read reads the body, who asks, and which version is to be changed. The admin listener has checked that.
 func (q *request) read(w http.ResponseWriter) (err error) {
 	if q.body, err = io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody)); err != nil {
 		return &directory.Error{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Text: fmt.Sprintf("the body has more than %d bytes, or is not whole", maxBody)}
 	}
-	name, _, _ := q.BasicAuth()
-	q.by.By = cmp.Or(name, "admin")
+	q.by.By = serve.OperatorOf(q.Request).Name
 	if text := q.Header.Get("If-Match"); text != "" && text != "*" {
 		if q.by.Version, err = strconv.ParseInt(strings.Trim(text, `"`), 10, 64); err != nil || q.by.Version < 1 {
 			return invalid("If-Match", "%q is no version of an item", text)
