@@ -192,7 +192,7 @@ type Config struct {
 
 	// Without Keys, all clients of a loopback Listen may log in and send requests, without limits.
 	Keys          []Key           `yaml:"keys" doc:"the API keys"`
-	ManageKeys    bool            `yaml:"manage_keys" doc:"further keys, and teams, users and limits, are made at run time: by the API of the admin listener. They are in the archive. Every request needs a key, even if the file has none"`
+	ManageKeys    bool            `yaml:"manage_keys" doc:"further keys, and teams, users, limits, providers and deployments, are made at run time: by the API of the admin listener. They are in the archive. Every request needs a key, even if the file has none"`
 	TokenSecret   secretfile.Text `yaml:"token_secret_file" otherwise:"one of this process's own" doc:"the file of the secret that signs tokens, of 32 to 1,024 bytes"`
 	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the previous secret, whose tokens are still accepted"`
 	Token         Token           `yaml:"token" doc:"how tokens are made and checked; all gateways of one secret should have the same"`
@@ -358,11 +358,11 @@ func (c Config) Check(r *fields.Report) {
 
 // checkModels reports faults of upstreams, and models that no upstream has.
 func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
-	c.Upstream.Policy = policy
+	c.Upstream.Policy, c.Upstream.Managed = policy, c.ManageKeys
 	c.Upstream.Check(r)
 	all := c.Upstream.All()
 	has := func(model string) bool {
-		return slices.ContainsFunc(all, func(d upstream.Deployment) bool { return d.Serves(model) })
+		return c.ManageKeys || slices.ContainsFunc(all, func(d upstream.Deployment) bool { return d.Serves(model) })
 	}
 	r.Check(c.Model == "" || has(c.Model), "model", fmt.Sprintf("no upstream has %q", c.Model), "a model of an upstream")
 	for i, k := range c.Keys {
@@ -372,7 +372,7 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 		}
 		for j, l := range k.Limits {
 			at := r.At("keys[%d].limits[%d]", i, j)
-			at.Check(l.Resource != store.Money || k.pays(all), "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
+			at.Check(l.Resource != store.Money || k.pays(all) || c.ManageKeys, "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
 			at.Check(c.Retention.Ledger == 0 || c.Redis != "" || l.Resource == store.Parallel || l.Window > 0 && l.Window <= 24*time.Hour*time.Duration(c.Retention.Ledger), "window",
 				"is longer than retention.ledger: the limit would forget what was used", "a longer retention, or Redis, which remembers it")
 			at.Check(l.Resource != store.Tokens || l.Amount == 0 || l.Amount > int64(c.ReplyTokens), "amount", fmt.Sprintf("%d is too little", l.Amount), fmt.Sprintf("more than reply_tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))

@@ -10,22 +10,28 @@ import (
 	"dyno/services/bot/directory"
 	"dyno/services/bot/directory/rest"
 	"dyno/services/bot/reply"
+	"dyno/services/bot/upstream"
 )
 
 // lookEvery is how often the directory is read again, if no gateway tells of a change before.
 const lookEvery = time.Second
 
-// openDirectory reads the keys that were made at run time, and follows their changes until the end.
+// openDirectory reads what was made at run time, and follows its changes until the end.
 func (g *Gateway) openDirectory(ctx context.Context) error {
 	if !g.cfg.ManageKeys {
 		return nil
 	}
 	g.directory = directory.New(g.archive, g.changeKey)
-	g.directory.Declare(declared(g.cfg.Keys))
+	g.directory.Deployed = g.changeUpstreams
+	g.declare(g.cfg)
 	if err := g.directory.Refresh(ctx); err != nil {
 		return err
 	}
-	g.manage = rest.Handler(rest.Config{Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout})
+	g.manage = rest.Handler(rest.Config{
+		Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase,
+		States: func() []upstream.State { return g.live.Load().pool.States() }, Reset: func(id string) bool { return g.live.Load().reset(id) },
+		StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout,
+	})
 	g.untilClose(g.followDirectory)
 	return nil
 }
@@ -46,9 +52,9 @@ func (g *Gateway) followDirectory() {
 		}
 		if failing != (err != nil) {
 			if failing = err != nil; failing {
-				g.log.Warn("changes of keys are not followed at the moment", "error", err)
+				g.log.Warn("changes of the directory are not followed at the moment", "error", err)
 			} else {
-				g.log.Info("changes of keys are followed again")
+				g.log.Info("changes of the directory are followed again")
 			}
 		}
 	}
@@ -68,6 +74,29 @@ func declared(keys []Key) map[directory.Kind][]directory.Item {
 		}
 	}
 	return items
+}
+
+// declare tells the directory what a configuration has.
+func (g *Gateway) declare(cfg Config) {
+	if g.directory != nil {
+		base := g.asking
+		base.TakeServers(cfg.Upstream)
+		g.directory.Declare(declared(cfg.Keys), base)
+	}
+}
+
+// changeUpstreams replaces providers and deployments by what the directory says of them. Requests under way keep theirs.
+func (g *Gateway) changeUpstreams() error {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	before := g.live.Load()
+	l, err := g.newLive(g.file, before)
+	if err != nil {
+		return err
+	}
+	g.live.Store(l)
+	before.pool.Close(l.pool)
+	return nil
 }
 
 // newKey returns a key of the directory.
@@ -96,7 +125,7 @@ func (g *Gateway) changeKey(ctx context.Context, id string, a *directory.Access)
 		k.shares, k.tenant = was.shares, was.tenant.Allowing(k.mayUse)
 	} else {
 		k.shares = g.newShares()
-		k.tenant = l.pool.NewTenant(&k.answers, k.mayUse)
+		k.tenant = l.pool.NewTenant(&k.answers, k.mayUse, nil)
 	}
 	k.pool, k.model = l.pool, l.model
 	if now := time.Now(); g.seeds != nil && a.Refused == "" && !g.seeds.Seeded(id, k.limits, now) {

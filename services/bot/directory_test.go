@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
 	"dyno/services/llm"
 )
 
@@ -212,7 +213,7 @@ func TestReloadKeepsKeys(t *testing.T) {
 	b.models(secret, 401)
 	b.models(secretOf("k"), 200)
 	b.manage("DELETE", "/api/v1/keys/k", "", http.StatusConflict)
-	change = func(c *Config) { c.Upstream.Upstreams = nil }
+	change = func(c *Config) { c.Upstream.Upstreams = []upstream.Upstream{{}} }
 	if err := b.reload(); err == nil {
 		t.Error("a file with a fault was taken")
 	}
@@ -328,4 +329,217 @@ func TestReplicas(t *testing.T) {
 		groups := fmt.Sprint(a.manage("GET", "/api/v1/usage", "", 200)["groups"])
 		return strings.Contains(groups, fmt.Sprintf(" requests:%v]", float64(answered.Load())))
 	})
+}
+
+// deployment returns what the API says of a deployment.
+func (b *bed) deployment(id string) map[string]any {
+	b.t.Helper()
+	return b.manage("GET", "/api/v1/deployments/"+id, "", 200)
+}
+
+// Two gateways serve while deployments are made, changed and removed at both. No request is cut, a stream goes on at its
+// deployment, every gateway follows, and those that stay keep their counts.
+func TestDeploymentsOfReplicas(t *testing.T) {
+	proceed := make(chan struct{})
+	var answered atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answered.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), `"stream":true`) {
+			_, _ = io.WriteString(w, aWhole)
+			return
+		}
+		_, _ = io.WriteString(w, aWord)
+		_ = http.NewResponseController(w).Flush()
+		<-proceed
+		_, _ = io.WriteString(w, aStop+aUsage+aDone)
+	}))
+	t.Cleanup(model.Close)
+	m, set := newLLM(t, nil), onServers(t)
+	var beds [2]*bed
+	for i := range beds {
+		beds[i] = managed(t, m, func(c *Config) {
+			set(c)
+			c.Upstream.Upstreams = nil // all are made at run time
+		})
+	}
+	a, b := beds[0], beds[1]
+	key := a.newKey(`{"id":"k"}`)
+	a.asks(key, http.StatusNotFound)
+	a.manage("POST", "/api/v1/providers", `{"id":"p","url":"`+model.URL+`/v1","key":"the-secret"}`, 201)
+	a.manage("POST", "/api/v1/deployments", `{"id":"steady","provider":"p","model":"own","names":["dyno-1"],"requests_per_minute":100000}`, 201)
+	serves := func(d *bed, name string, want bool) bool {
+		_, text := d.get("/v1/models", key)
+		return strings.Contains(text, `"`+name+`"`) == want
+	}
+	follows := func(name string, want bool) {
+		t.Helper()
+		for _, d := range beds {
+			until(t, "a change is followed", func() bool { return serves(d, name, want) })
+		}
+	}
+	follows("dyno-1", true)
+	stream, err := b.post(t.Context(), "/v1/chat/completions", key, streams["/v1/chat/completions"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var load, changes sync.WaitGroup
+	for i := range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				beds[i%2].asks(key, 200)
+			}
+		})
+	}
+	for i, d := range beds {
+		changes.Go(func() {
+			for n := range 8 {
+				id := fmt.Sprintf("d-%d-%d", i, n)
+				// It takes a part of the load at once.
+				d.manage("POST", "/api/v1/deployments", `{"id":"`+id+`","provider":"p","model":"own","names":["dyno-1","`+id+`"]}`, 201)
+				follows(id, true)
+				d.manage("PATCH", "/api/v1/deployments/"+id, `{"weight":5,"names":["dyno-1","new-`+id+`"]}`, 200)
+				follows("new-"+id, true)
+				d.manage("PATCH", "/api/v1/deployments/"+id, `{"weight":0}`, 400)
+				d.manage("DELETE", "/api/v1/deployments/"+id, "", 204)
+				follows("new-"+id, false)
+			}
+		})
+	}
+	changes.Wait()
+	stop()
+	load.Wait()
+	if s := b.deployment("steady"); s["calls"].(float64) < 2 || s["failures"] != 0.0 || s["in_flight"] != 1.0 || s["requests_left"].(float64) >= 100000 || s["key"] != nil {
+		t.Errorf("a deployment that stayed: %v", s)
+	}
+	// Also that of the stream goes.
+	a.manage("DELETE", "/api/v1/deployments/steady", "", 204)
+	follows("dyno-1", false)
+	a.manage("DELETE", "/api/v1/providers/p", "", 204)
+	close(proceed)
+	if text, err := io.ReadAll(stream.Body); err != nil || !slices.Equal(datas(t, string(text)), datas(t, aWord+aStop+aDone)) {
+		t.Errorf("the stream of a deleted deployment: %q, %v", text, err)
+	}
+	a.settled()
+	b.settled()
+	until(t, "the ledger has what the model server has answered", func() bool {
+		groups := fmt.Sprint(a.manage("GET", "/api/v1/usage", "", 200)["groups"])
+		return strings.Contains(groups, fmt.Sprintf(" requests:%v]", float64(answered.Load())))
+	})
+}
+
+// A cool-down stays when other deployments change, for all keys and for each, and ends by a reset. A change of the provider
+// ends it, too. What was made is there after a restart.
+func TestResetOfDeployment(t *testing.T) {
+	var bad atomic.Bool
+	var asked atomic.Value
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.Header.Get("Authorization"))
+		if bad.Load() {
+			w.Header().Set("Retry-After", "3000")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		_, _ = io.WriteString(w, aWhole)
+	}))
+	t.Cleanup(model.Close)
+	set := embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))
+	m := newLLM(t, nil)
+	var one string
+	t.Run("before", func(t *testing.T) {
+		b := managed(t, m, set)
+		one = b.newKey(`{"id":"one"}`)
+		two := b.newKey(`{"id":"two"}`)
+		b.manage("POST", "/api/v1/providers", `{"id":"p","url":"`+model.URL+`/v1","key":"first"}`, 201)
+		b.manage("POST", "/api/v1/deployments", `{"id":"d","provider":"p","model":"own"}`, 201)
+		own := strings.Replace(question, "dyno-1", "own", 1)
+		asks := func(secret string, want int) {
+			t.Helper()
+			if status, text, _ := b.ask("/v1/chat/completions", secret, own); status != want {
+				t.Errorf("%d %s, want %d", status, text, want)
+			}
+		}
+		state := func(want string) {
+			t.Helper()
+			if s := b.deployment("d"); s["state"] != want || (s["until"] != nil) != (want == "open") {
+				t.Errorf("%v, want %s", s, want)
+			}
+		}
+		cool := func() {
+			t.Helper()
+			bad.Store(true)
+			for _, key := range []string{one, two} {
+				asks(key, http.StatusTooManyRequests)
+				asks(key, http.StatusServiceUnavailable)
+			}
+			bad.Store(false)
+			state("open")
+		}
+		asks(one, 200)
+		state("closed")
+		cool()
+		b.manage("POST", "/api/v1/deployments", `{"id":"other","provider":"p","model":"x"}`, 201)
+		state("open")
+		asks(one, http.StatusServiceUnavailable)
+		b.manage("POST", "/api/v1/deployments/d/reset", "", 204)
+		state("closed")
+		asks(one, 200)
+		asks(two, 200)
+		cool()
+		b.manage("PATCH", "/api/v1/providers/p", `{"key":"second"}`, 200)
+		state("closed")
+		asks(one, 200)
+		asks(two, 200)
+		if got := asked.Load(); got != "Bearer second" {
+			t.Errorf("the provider's key: %v", got)
+		}
+		if s := b.deployment("d"); s["calls"] != 9.0 || s["failures"] != 4.0 {
+			t.Errorf("%v", s)
+		}
+	})
+	b := managed(t, m, set)
+	if status, text, _ := b.ask("/v1/chat/completions", one, strings.Replace(question, "dyno-1", "own", 1)); status != 200 {
+		t.Errorf("after a restart: %d %s", status, text)
+	}
+}
+
+// A file that is read again must go with what was made at run time, and so must one at the start.
+func TestReloadKeepsDeployments(t *testing.T) {
+	var change func(*Config)
+	file := filepath.Join(t.TempDir(), "db")
+	provide := func(c *Config) {
+		embedded(ArchiveSQLite, file)(c)
+		c.ManageKeys, c.Admin = true, "127.0.0.1:0"
+		c.Upstream.Providers = []upstream.Provider{{Name: "p", Server: upstream.Server{URL: "http://127.0.0.1:1/v1"}}}
+	}
+	t.Run("reload", func(t *testing.T) {
+		b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, aWhole) }, func(c *Config) {
+			provide(c)
+			was := *c
+			c.Reread = func() (Config, error) {
+				is := was
+				change(&is)
+				return is, is.Validate()
+			}
+		})
+		b.manage("POST", "/api/v1/deployments", `{"provider":"p","model":"m"}`, 201)
+		change = func(c *Config) { c.Upstream.Providers = nil }
+		if err := b.reload(); err == nil || !strings.Contains(err.Error(), `made at run time: the deployment "p/m" would not work: provider: "p" is no provider`) {
+			t.Error(err)
+		}
+		b.manage("GET", "/api/v1/providers/p", "", 200)
+		change = func(*Config) {}
+		if err := b.reload(); err != nil {
+			t.Error(err)
+		}
+		b.deployment("p%2Fm")
+	})
+	c := Defaults()
+	provide(&c)
+	c.Upstream.Providers, c.AllowNetworks = nil, []string{"127.0.0.0/8"}
+	if g, err := New(t.Context(), c); err == nil || !strings.Contains(err.Error(), `the deployment "p/m" would not work`) {
+		t.Error(g, err)
+	}
 }

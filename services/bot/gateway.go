@@ -30,7 +30,7 @@
 //	delivery.go  what the ledger has of answers under way
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
-//	directory.go keys that are made at run time
+//	directory.go keys, providers and deployments that are made at run time
 //	usage.go     what keys have used, past turns, and what is deleted
 //	routes.go    paths and the layers around them
 //
@@ -99,9 +99,9 @@ type Gateway struct {
 	stats        *metrics.Stats
 
 	live     atomic.Pointer[live] // what SIGHUP reads again
-	swapping sync.Mutex           // guards fileKeys, and is held while live or one of its keys is replaced
-	fileKeys []Key
-	// The keys that are made at run time; nil without them.
+	swapping sync.Mutex           // guards file, and is held while live or one of its keys is replaced
+	file     Config               // as it was read last
+	// What is made at run time; nil without that.
 	directory *directory.Directory
 	manage    http.Handler       // their API; nil without them
 	issuers   map[string]trusted // by their names
@@ -177,7 +177,7 @@ func (g *Gateway) openHost() (err error) {
 		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
 	}
 	if g.cfg.ManageKeys {
-		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits and usage; openapi.json describes it", Changes: true,
+		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits, providers, deployments and usage; openapi.json describes it", Changes: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.manage.ServeHTTP(w, r) })})
 	}
 	if g.cfg.Reread != nil || g.cfg.LogRequests != "" {
@@ -267,7 +267,7 @@ func (g *Gateway) open(ctx context.Context) error {
 
 func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 	g.asking = g.cfg.Upstream
-	g.asking.Policy, g.asking.Logger = policy, g.log
+	g.asking.Policy, g.asking.Logger, g.asking.Managed = policy, g.log, g.cfg.ManageKeys
 	g.asking.Codec, g.asking.Readers = g.parts.Codec, g.parts.Readers
 	g.asking.Answers = g.answers
 	g.asking.Mask = func(text string) string {
@@ -278,9 +278,9 @@ func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 	if err != nil {
 		return err
 	}
-	g.fileKeys = g.cfg.Keys
+	g.file = g.cfg
 	g.live.Store(l)
-	g.waitAtClose(func() { g.live.Load().pool.Close() })
+	g.waitAtClose(func() { g.live.Load().pool.Close(nil) })
 	return nil
 }
 

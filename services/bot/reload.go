@@ -79,7 +79,7 @@ func (c *Config) tenants() int {
 	return len(c.Keys)
 }
 
-// newLive makes the state of keys and upstreams, with the keys of the directory. Keys that existed before keep their
+// newLive makes the state of keys and upstreams, with those of the directory. Keys that existed before keep their
 // shares.
 func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: cfg.Model, tenants: cfg.tenants()}
@@ -106,7 +106,11 @@ func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 		}
 	}
 	if g.directory != nil {
-		g.directory.Declare(declared(cfg.Keys))
+		g.declare(cfg)
+		var err error
+		if from, err = g.directory.Upstreams("", "", nil); err != nil {
+			return nil, fmt.Errorf("with what was made at run time: %w", err)
+		}
 		for _, id := range g.directory.KeyIDs() {
 			if a := g.directory.Access(id); a != nil {
 				l.replace(nil, newKey(id, a))
@@ -123,7 +127,7 @@ func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 	if l.pool, err = upstream.New(c); err != nil {
 		return nil, err
 	}
-	if l.model == "" {
+	if l.model == "" && len(l.pool.Models()) > 0 {
 		l.model = l.pool.Models()[0]
 	}
 	// One of several keys may have half; a lone key may have all, so its shares differ.
@@ -131,18 +135,30 @@ func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 	g.setKeys(l.tenants)
 	g.plugins.SetKeys(l.tenants)
 	for id, k := range l.payers {
+		var tenant *upstream.Tenant
 		if same && before.payers[id] != nil {
-			k.shares = before.payers[id].shares
+			k.shares, tenant = before.payers[id].shares, before.payers[id].tenant
 		} else {
 			k.shares = g.newShares()
 		}
-		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers, k.mayUse)
+		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers, k.mayUse, tenant)
 	}
 	return l, nil
 }
 
 // flushTime bounds the wait for records to be written before new limits are summed up.
 const flushTime = time.Second
+
+// reset ends the cool-downs of a deployment, for all keys and for each; "" is of all. It reports whether there is one.
+func (l *live) reset(id string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	tenants := make([]*upstream.Tenant, 0, len(l.payers))
+	for _, k := range l.payers {
+		tenants = append(tenants, k.tenant)
+	}
+	return l.pool.Reset(id, tenants)
+}
 
 // reload reads keys, upstreams and the model of conversations again. The whole file must be valid, and fit the
 // settings that are not read again; otherwise nothing changes. The log of requests is opened again in any case.
@@ -169,10 +185,7 @@ func (g *Gateway) reload() error {
 	defer g.swapping.Unlock()
 	before := g.live.Load()
 	l, err := g.newLive(c, before)
-	if err != nil {
-		return err
-	}
-	if g.seeds != nil {
+	if err == nil && g.seeds != nil {
 		ctx, cancel := context.WithTimeout(g.alive, max(openTimeout, 10*g.cfg.StoreTimeout))
 		defer cancel()
 		// Waiting records count as well. With many answers running, there are always some.
@@ -185,18 +198,20 @@ func (g *Gateway) reload() error {
 			}
 		}
 		if err != nil {
-			g.setKeys(before.tenants)
-			g.plugins.SetKeys(before.tenants)
-			if g.directory != nil {
-				g.directory.Declare(declared(g.fileKeys))
-			}
-			l.pool.Close()
-			return fmt.Errorf("sum up the usage of keys by the ledger: %w", err)
+			l.pool.Close(before.pool)
+			err = fmt.Errorf("sum up the usage of keys by the ledger: %w", err)
 		}
 	}
+	if err != nil {
+		g.setKeys(before.tenants)
+		g.plugins.SetKeys(before.tenants)
+		g.declare(g.file)
+		return err
+	}
 	g.live.Store(l)
-	g.fileKeys = c.Keys
-	before.pool.Close() // connections in use are closed after their answers
+	g.file = c
+	l.reset("")
+	before.pool.Close(l.pool) // connections in use are closed after their answers
 	g.log.Info("read again", "keys", len(c.Keys), "deployments", len(c.Upstream.All()), "model", l.model)
 	if others := restarts(g.cfg, fresh); len(others) > 0 {
 		g.log.Warn("these fields have changed, and only a restart reads them", "fields", others)

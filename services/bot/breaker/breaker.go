@@ -51,19 +51,23 @@ func (b *Breaker) Ready(now time.Time) (ok bool, when time.Time) {
 	return !b.probing && !now.Before(b.until), b.until
 }
 
-// Answers reports whether a call may be made. It also asks the last tenant of FailFor, if no call was good since.
-func (b *Breaker) Answers(now time.Time) bool {
-	if ready, _ := b.Ready(now); !ready {
-		return false
-	}
+// Until returns when the cooldown ends; zero if the breaker is closed. It also asks the last tenant of FailFor, if no call
+// was good since. While the call that decides is under way, the time has passed.
+func (b *Breaker) Until() time.Time {
 	b.mu.Lock()
-	by := b.by
+	until, by := b.until, b.by
 	b.mu.Unlock()
-	if by == nil {
-		return true
+	if until.IsZero() && by != nil {
+		_, until = by.Cooled(time.Time{})
 	}
-	ready, _ := by.Ready(now)
-	return ready
+	return until
+}
+
+// Reset closes the breaker, as a good call does. The outcome of the call that decides counts as that of any other.
+func (b *Breaker) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.close()
 }
 
 // Begin counts a call that begins. Probe tells that the call decides whether others follow; ok is false if the call may not
@@ -96,9 +100,12 @@ func (b *Breaker) Succeed(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.end(probe) {
-		b.row, b.until, b.last, b.by = 0, time.Time{}, 0, nil
+		b.close()
 	}
 }
+
+// close closes the breaker. The caller holds mu.
+func (b *Breaker) close() { b.row, b.until, b.last, b.by = 0, time.Time{}, 0, nil }
 
 // Fail counts a failure; after is when the server wants to be called again, 0 if it does not say. It tells whether the
 // breaker opens.

@@ -34,7 +34,7 @@ func fail(t *testing.T, b *Breaker, now time.Time, after time.Duration, opens bo
 func state(t *testing.T, b *Breaker, now time.Time) bool {
 	t.Helper()
 	ready, when := b.Ready(now)
-	if cooled, end := b.Cooled(now); ready && !cooled || end != when || b.Closed() && !ready || b.Answers(now) != ready {
+	if cooled, end := b.Cooled(now); ready && !cooled || end != when || b.Closed() && !ready || b.Until() != end {
 		t.Errorf("at %v: ready %v, cooled %v, closed %v", now, ready, cooled, b.Closed())
 	}
 	return ready
@@ -96,6 +96,25 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
+// TestReset: a reset closes the breaker, whatever has opened it. The call that decided counts as any other.
+func TestReset(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := opened(t, now)
+	later := now.Add(time.Second)
+	probe, _ := b.Begin(later)
+	b.Reset()
+	if !state(t, b, later) || !b.Until().IsZero() {
+		t.Error("it is open after a reset")
+	}
+	if b.Fail(probe, later, 0) {
+		t.Error("one failure opens it again")
+	}
+	fail(t, b, later, 0, true)
+	if got := b.Until(); got != later.Add(time.Second) {
+		t.Errorf("the first cool-down after a reset ends at %v", got)
+	}
+}
+
 // TestTenants: what opens one tenant's breaker opens the one for all only if it happens to another tenant next.
 func TestTenants(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -106,7 +125,7 @@ func TestTenants(t *testing.T) {
 			t.Error("one tenant is not all")
 		}
 	}
-	if ready, _ := all.Ready(now); !ready || all.Answers(now) || !all.Answers(now.Add(time.Second)) {
+	if ready, _ := all.Ready(now); !ready || all.Until() != now.Add(time.Second) {
 		t.Error("it answers others, and is not known to answer before its tenant may call")
 	}
 	if !all.FailFor(two, false, now, 0) || all.Closed() {

@@ -1,4 +1,4 @@
-// Package directory has the teams, users, keys and limits of API keys that are made at run time. A Directory is a copy of
+// Package directory has what is made at run time: teams, users, keys and limits, providers and deployments. A Directory is a copy of
 // what a store has. Each change is checked against the copy, and made only if the store has not changed since; otherwise
 // the copy is brought up to date, and the change checked again. So several gateways may change one store.
 package directory
@@ -19,23 +19,28 @@ import (
 	"time"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
 )
 
 // A Directory is a gateway's copy. Its methods may be called from any goroutine. The mutexes are taken in the order of
 // the fields.
 type Directory struct {
+	Deployed func() error // called after a change of providers or deployments, and again after an error; set before all calls
+
 	store   store.Directory
 	changed func(ctx context.Context, key string, a *Access) error
 
 	writing    sync.Mutex      // one change at a time
-	refreshing sync.Mutex      // guards pending and accounts
+	refreshing sync.Mutex      // guards pending, accounts and redeploy
 	pending    map[string]bool // keys for which changed is to be called
 	accounts   map[string]bool // those whose keys are to be among them
+	redeploy   bool            // Deployed is to be called
 
 	mu       sync.RWMutex // guards what follows; items are not changed
 	version  int64
 	items    map[Kind]map[string]*Item
 	declared map[Kind]map[string]*Item
+	base     upstream.Config
 	hashes   map[string]string  // of the secrets of items, with the IDs of keys
 	limits   map[string][]*Item // by account
 }
@@ -43,15 +48,16 @@ type Directory struct {
 // New returns an empty copy of a store. It calls changed for each key that changes in some way, its limits included: with
 // nil if it is gone. After an error it calls again, at the next refresh.
 func New(s store.Directory, changed func(ctx context.Context, key string, a *Access) error) *Directory {
-	d := &Directory{store: s, changed: changed, pending: map[string]bool{}, accounts: map[string]bool{}, items: map[Kind]map[string]*Item{}, hashes: map[string]string{}, limits: map[string][]*Item{}}
+	d := &Directory{store: s, changed: changed, Deployed: func() error { return nil }, pending: map[string]bool{}, accounts: map[string]bool{}, items: map[Kind]map[string]*Item{}, hashes: map[string]string{}, limits: map[string][]*Item{}}
 	for _, k := range Kinds() {
 		d.items[k] = map[string]*Item{}
 	}
 	return d
 }
 
-// Declare replaces the items of the configuration's file. They have precedence, and are not changed here.
-func (d *Directory) Declare(items map[Kind][]Item) {
+// Declare replaces the items of the configuration's file, and its servers and models. They have precedence, and are not
+// changed here.
+func (d *Directory) Declare(items map[Kind][]Item, base upstream.Config) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.declared = map[Kind]map[string]*Item{}
@@ -62,6 +68,7 @@ func (d *Directory) Declare(items map[Kind][]Item) {
 			d.declared[k][i.ID] = &i
 		}
 	}
+	d.declareUpstreams(base)
 }
 
 // readAtOnce bounds the rows that are read at once.
@@ -87,6 +94,10 @@ func (d *Directory) Refresh(ctx context.Context) error {
 			}
 			delete(d.pending, key)
 		}
+	}
+	if d.redeploy && len(d.pending) == 0 { // the new pool is for all keys
+		err := d.Deployed()
+		errs, d.redeploy = append(errs, err), err != nil
 	}
 	return errors.Join(errs...)
 }
@@ -171,6 +182,9 @@ func (d *Directory) index(k Kind, i *Item, is bool) {
 	case Keys:
 		d.pending[i.ID] = true
 		return
+	case Providers, Deployments:
+		d.redeploy = true
+		return
 	case Teams:
 		of = store.Part{Team: i.ID}
 	case Users:
@@ -212,7 +226,7 @@ func (d *Directory) Get(k Kind, id string) (Item, bool) {
 	if i == nil {
 		return Item{}, false
 	}
-	return i.public(), true
+	return i.public(k), true
 }
 
 // List returns up to most items of a kind whose IDs come after one, by their IDs: all, or those that belong to a key, a
@@ -232,7 +246,7 @@ func (d *Directory) List(k Kind, of store.Part, after string, most int) []Item {
 	slices.SortFunc(found, byID)
 	list := []Item{}
 	for _, i := range found[:min(most, len(found))] {
-		list = append(list, i.public())
+		list = append(list, i.public(k))
 	}
 	return list
 }
@@ -321,14 +335,20 @@ type If struct {
 func (d *Directory) Create(ctx context.Context, k Kind, body []byte, by If) (_ Item, secret string, err error) {
 	i := Item{Created: time.Now().UTC().Truncate(time.Second)}
 	was := i
-	if err := Decode(body, &i); err != nil {
+	if err := i.decode(k, body); err != nil {
 		return Item{}, "", err
 	}
 	if k == Keys && i.SHA256 == "" {
 		secret, i.SHA256 = newSecret()
 	}
-	i.ID = cmp.Or(i.ID, store.NewID())
-	if !idForm().MatchString(i.ID) {
+	switch {
+	case k.settings() == nil:
+		i.ID = cmp.Or(i.ID, store.NewID())
+	case k == Deployments && i.ID == "":
+		_, d, _ := i.upstream(k) // it is checked below
+		i.ID = d.Provider + "/" + d.Model
+	}
+	if !idForm().MatchString(i.ID) && (k.settings() == nil || !nameForm().MatchString(i.ID)) {
 		return Item{}, "", fault("id", "%.80q is not possible: 1 to 64 letters, digits, dots, hyphens and underscores", i.ID)
 	}
 	if err := i.check(k, was); err != nil {
@@ -350,7 +370,7 @@ func (d *Directory) Patch(ctx context.Context, k Kind, id string, body []byte, b
 			return nil, absent(k, id)
 		}
 		i := found.clone()
-		if err := Decode(body, &i); err != nil {
+		if err := i.decode(k, body); err != nil {
 			return nil, err
 		}
 		if i.ID != id {
@@ -398,7 +418,7 @@ func (d *Directory) Delete(ctx context.Context, k Kind, id string, by If) error 
 		}
 		return nil, nil //nolint:nilnil // nothing stays
 	})
-	if err != nil || k == Limits {
+	if err != nil || k == Limits || k.settings() != nil {
 		return err
 	}
 	of := map[Kind]store.Part{Keys: {Key: id}, Teams: {Team: id}, Users: {Owner: id}}[k]
@@ -456,14 +476,19 @@ func (d *Directory) change(ctx context.Context, k Kind, id, action string, by If
 		r := store.Row{Kind: string(k), ID: id, Version: version + 1}
 		a := store.Audit{Version: r.Version, At: time.Now(), By: by.By, Action: action, Kind: r.Kind, ID: id}
 		if found != nil {
-			a.Before = text(found.public())
+			a.Before = text(found.public(k))
 		}
-		if is != nil {
-			if err := d.fits(k, is); err != nil {
+		if k == resets {
+			a.Kind = string(Deployments)
+		}
+		if is != nil || k.settings() != nil {
+			if err := d.fits(k, id, is); err != nil {
 				return Item{}, err
 			}
+		}
+		if is != nil {
 			is.Version = r.Version
-			r.Body, a.After = text(*is), text(is.public())
+			r.Body, a.After = text(stored(*is)), text(is.public(k))
 		}
 		if err := d.store.Change(ctx, r, a); errors.Is(err, store.ErrStale) {
 			continue
@@ -476,18 +501,22 @@ func (d *Directory) change(ctx context.Context, k Kind, id, action string, by If
 		if is == nil {
 			return Item{}, nil
 		}
-		return is.public(), nil
+		return is.public(k), nil
 	}
 	return Item{}, store.ErrStale
 }
 
-func text(i Item) string {
+func text(i any) string {
 	b, _ := json.Marshal(i) // of plain members
 	return string(b)
 }
 
-// fits returns why an item does not fit to the others.
-func (d *Directory) fits(k Kind, i *Item) error {
+// fits returns why an item does not fit to the others. Of a provider or a deployment, nil is one that is deleted.
+func (d *Directory) fits(k Kind, id string, i *Item) error {
+	if k.settings() != nil {
+		_, err := d.Upstreams(k, id, i)
+		return err
+	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.items[k][i.ID] == nil && len(d.items[k]) >= maxItems {

@@ -12,6 +12,7 @@ import (
 
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
+	"dyno/services/bot/upstream"
 )
 
 // A bed is a directory with what it known of keys.
@@ -133,7 +134,7 @@ func TestRotate(t *testing.T) {
 func TestFaults(t *testing.T) {
 	d := open(t, memoryStore())
 	hash := strings.Repeat("ab", 32)
-	d.Declare(map[Kind][]Item{Keys: {{ID: "file"}}, Limits: {{ID: "file:0", Key: "file"}}})
+	d.Declare(map[Kind][]Item{Keys: {{ID: "file"}}, Limits: {{ID: "file:0", Key: "file"}}}, managed())
 	d.make(Teams, `{"id":"t"}`)
 	d.make(Users, `{"id":"u","team":"t"}`)
 	d.make(Keys, `{"id":"k","user":"u","sha256":"`+hash+`"}`)
@@ -276,4 +277,11 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// managed is a configuration without servers.
+func managed() upstream.Config {
+	c := upstream.Defaults()
+	c.Managed = true
+	return c
 }

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"dyno/internal/lazyregexp"
 	"dyno/internal/strict"
 	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
 )
 
 // A Kind is a kind of items, as paths name it.
@@ -21,22 +23,25 @@ type Kind string
 
 // The kinds.
 const (
-	Teams  Kind = "teams"
-	Users  Kind = "users"
-	Keys   Kind = "keys"
-	Limits Kind = "limits"
+	Teams       Kind = "teams"
+	Users       Kind = "users"
+	Keys        Kind = "keys"
+	Limits      Kind = "limits"
+	Providers   Kind = "providers"
+	Deployments Kind = "deployments"
+	resets      Kind = "resets" // of rows without an item
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Teams, Users, Keys, Limits} }
+func Kinds() []Kind { return []Kind{Teams, Users, Keys, Limits, Providers, Deployments} }
 
 // One returns the word for one item.
 func (k Kind) One() string { return strings.TrimSuffix(string(k), "s") }
 
-// An Item is a team, a user, a key or a limit. Kinds with a field are in the tag of; a field without the tag is the
+// An Item is a team, a user, a key, a limit, a provider or a deployment. Kinds with a field are in the tag of; a field without the tag is the
 // gateway's to set.
 type Item struct {
-	ID       string            `json:"id" of:"teams users keys limits" doc:"its name: 1 to 64 letters, digits, dots, hyphens and underscores; one is made without it"`
+	ID       string            `json:"id" of:"teams users keys limits providers deployments" doc:"its name: 1 to 64 letters, digits, dots, hyphens and underscores; one is made without it. Of a deployment it is provider/model without it, and may have other characters"`
 	Version  int64             `json:"version" doc:"the version of the directory at the last change of the item"`
 	Created  time.Time         `json:"created,omitzero" doc:"when it was made"`
 	Declared bool              `json:"declared,omitempty" doc:"it is in the configuration's file, and can be changed only there"`
@@ -51,12 +56,18 @@ type Item struct {
 	Resource store.Resource    `json:"resource,omitempty" of:"limits" doc:"requests, tokens, money or parallel (requests under way)"`
 	Amount   *int64            `json:"amount,omitempty" of:"limits" doc:"the amount within one window; money in billionths"`
 	Window   string            `json:"window,omitempty" of:"limits" doc:"the length of a window, such as 1m or 24h; none never ends"`
-	Metadata map[string]string `json:"metadata,omitempty" of:"teams users keys limits" doc:"texts of your own, by name"`
+	Metadata map[string]string `json:"metadata,omitempty" of:"teams users keys limits providers deployments" doc:"texts of your own, by name"`
+	Secret   string            `json:"secret,omitempty"`                              // only the answer has it that makes a key
+	Settings settings          `json:"settings,omitempty" of:"providers deployments"` // answers have its members
+	State    *upstream.State   `json:"-"`                                             // of a deployment, for answers; nil is unknown
 	// No answer has the hashes.
 	SHA256    string    `json:"sha256,omitempty" of:"keys" doc:"the SHA-256 of a secret of your own; without it one is made. It is never shown"`
 	OldSHA256 string    `json:"old_sha256,omitempty"`
 	OldUntil  time.Time `json:"old_until,omitzero" doc:"until when the secret before the last rotation works"`
 }
+
+// A stored item is one as stores have it.
+type stored Item
 
 // A Field is a field of items, for descriptions and flags.
 type Field struct {
@@ -67,19 +78,42 @@ type Field struct {
 
 // Fields returns the fields that clients see of a kind.
 func Fields(k Kind) (list []Field) {
-	for f := range reflect.TypeFor[Item]().Fields() {
-		of, set := f.Tag.Lookup("of")
-		if about := f.Tag.Get("doc"); about != "" && (!set || slices.Contains(strings.Fields(of), string(k))) {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			list = append(list, Field{name, about, set, f.Type})
+	list = structFields(reflect.TypeFor[Item](), k)
+	if of := k.settings(); of != nil {
+		list = append(list, structFields(of, k)...)
+	}
+	if k == Deployments {
+		list = append(list, structFields(reflect.TypeFor[upstream.State](), k)...)
+	}
+	return list
+}
+
+// structFields returns those fields of a struct that clients see of a kind. They set the settings, and what has a tag of.
+func structFields(t reflect.Type, k Kind) (list []Field) {
+	for _, f := range reflect.VisibleFields(t) {
+		of, limited := f.Tag.Lookup("of")
+		name, setting := f.Tag.Lookup("yaml")
+		name, _, _ = strings.Cut(cmp.Or(name, f.Tag.Get("json")), ",")
+		about := f.Tag.Get("doc")
+		if name == fileSetting {
+			name, about = keySetting, "the key that it is sent; to a public address, only by https. It is never shown"
+		}
+		if about != "" && (!limited || slices.Contains(strings.Fields(of), string(k))) && (name != nameSetting || !setting) {
+			list = append(list, Field{name, about, limited || setting, f.Type})
 		}
 	}
 	return list
 }
 
-// public returns the item without the hashes of secrets.
-func (i Item) public() Item {
+// public returns the item without secrets and their hashes.
+func (i Item) public(k Kind) Item {
 	i.SHA256, i.OldSHA256 = "", ""
+	switch p, d, _ := i.upstream(k); k { // it was checked
+	case Providers:
+		i.Settings = shown(p)
+	case Deployments:
+		i.Settings = shown(d)
+	}
 	return i
 }
 
@@ -152,6 +186,7 @@ func Decode(body []byte, to any) error {
 // The forms of IDs and of hashes.
 var (
 	idForm   = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	nameForm = lazyregexp.New(`^[\pL\pN\pP\pS ]{1,256}$`) // of what the file may have, too
 	hashForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 )
 
@@ -193,7 +228,8 @@ func (i Item) check(k Kind, was Item) error {
 	if k == Limits {
 		return i.checkLimit()
 	}
-	return nil
+	_, _, err := i.upstream(k)
+	return err
 }
 
 func (i Item) checkLimit() error {
@@ -225,6 +261,6 @@ func (i Item) checkLimit() error {
 
 // clone returns a copy of an item that shares nothing with it.
 func (i Item) clone() (c Item) {
-	_ = json.Unmarshal([]byte(text(i)), &c) // of plain members
+	_ = json.Unmarshal([]byte(text(stored(i))), &c) // of plain members
 	return c
 }

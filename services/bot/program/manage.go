@@ -26,7 +26,7 @@ import (
 	"dyno/services/bot/directory/rest"
 )
 
-// A manager has the flags of the commands that use a gateway's API for teams, users, keys and limits.
+// A manager has the flags of the commands that use a gateway's API for what is made at run time.
 type manager struct {
 	admin, tokenFile string
 	ca, cert, key    string
@@ -77,15 +77,21 @@ func manageCommands() (commands []*cobra.Command) {
 			return m.show(cmd, k, http.MethodPost, string(k), body)
 		})
 		itemFlags(create.Flags(), k)
-		itemFlags(one("update", "Change what the flags say; an empty value removes what was there", http.MethodPatch, "", members).Flags(), k)
-		one("delete", "Delete one, with its limits", http.MethodDelete, "", nil)
+		update := one("update", "Change what the flags say; an empty value removes what was there", http.MethodPatch, "", members)
+		itemFlags(update.Flags(), k)
+		update.Aliases = []string{"set"}
+		one("show", "Print one", http.MethodGet, "", nil)
+		one("delete", "Delete one, and limits that it has", http.MethodDelete, "", nil).Aliases = []string{"remove"}
 		list := add("list", "List them", command.NoArgs, func(cmd *cobra.Command, _ []string) error { return m.list(cmd, k) })
+		has := func(name string) bool {
+			return slices.ContainsFunc(directory.Fields(k), func(f directory.Field) bool { return f.Name == name })
+		}
 		for _, of := range []string{"key", "team", "user"} {
-			if slices.ContainsFunc(directory.Fields(k), func(f directory.Field) bool { return f.Name == of }) {
+			if has(of) && k != directory.Providers {
 				list.Flags().String(of, "", "those of a "+of+", by its `ID`")
 			}
 		}
-		if k != directory.Limits {
+		if has("disabled") {
 			is := func(disabled bool) func(*cobra.Command) map[string]any {
 				return func(*cobra.Command) map[string]any { return map[string]any{"disabled": disabled} }
 			}
@@ -101,6 +107,9 @@ func manageCommands() (commands []*cobra.Command) {
 				return map[string]any{"grace_seconds": int64((grace + time.Second - 1) / time.Second)}
 			}).Flags().DurationVar(&grace, "grace", 0, "how long the secret before works on")
 		}
+		if k == directory.Deployments {
+			one("reset", "End its cool-downs and its provider's, at this gateway", http.MethodPost, "/reset", nil)
+		}
 		commands = append(commands, cmd)
 	}
 	return commands
@@ -112,19 +121,30 @@ func itemFlags(flags *pflag.FlagSet, k directory.Kind) {
 		if !f.Set || f.Name == "id" {
 			continue
 		}
-		switch f.Type.Kind() {
-		case reflect.Slice:
-			flags.StringSlice(f.Name, nil, f.About)
-		case reflect.Map:
-			flags.StringToString(f.Name, nil, f.About)
-		case reflect.Bool:
-			flags.Bool(f.Name, false, f.About)
+		name := strings.ReplaceAll(f.Name, "_", "-")
+		switch t := f.Type; {
+		case k == directory.Providers && f.Name == "key":
+			flags.String(name, "", "")
+			_ = flags.MarkHidden(name) // others would see it among the processes
+			flags.Func("key-file", "the `FILE` of "+f.About, func(path string) (err error) {
+				var text []byte
+				if path != "" {
+					text, err = secretfile.Read(path)
+				}
+				return errors.Join(err, flags.Set(name, string(text)))
+			})
+		case t.Kind() == reflect.Slice:
+			flags.StringSlice(name, nil, f.About)
+		case t.Kind() == reflect.Map:
+			flags.StringToString(name, nil, f.About)
+		case t.Kind() == reflect.Bool:
+			flags.Bool(name, false, f.About)
+		case t.Kind() == reflect.Struct:
+			flags.StringToInt64(name, nil, f.About)
+		case t == reflect.TypeFor[*int64](), t.Kind() == reflect.Int, t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration]():
+			flags.Int64(name, 0, f.About)
 		default:
-			if f.Type == reflect.TypeFor[*int64]() {
-				flags.Int64(f.Name, 0, f.About)
-			} else {
-				flags.String(f.Name, "", f.About)
-			}
+			flags.String(name, "", f.About)
 		}
 	}
 }
@@ -143,20 +163,23 @@ func members(cmd *cobra.Command) map[string]any {
 	is := map[string]any{}
 	own(cmd, func(f *pflag.Flag) {
 		var err error
+		name := strings.ReplaceAll(f.Name, "-", "_")
 		switch flags := cmd.Flags(); f.Value.Type() {
 		case "stringSlice":
-			is[f.Name], err = flags.GetStringSlice(f.Name)
+			is[name], err = flags.GetStringSlice(f.Name)
 		case "stringToString":
-			is[f.Name], err = flags.GetStringToString(f.Name)
+			is[name], err = flags.GetStringToString(f.Name)
+		case "stringToInt64":
+			is[name], err = flags.GetStringToInt64(f.Name)
 		case "bool":
-			is[f.Name], err = flags.GetBool(f.Name)
+			is[name], err = flags.GetBool(f.Name)
 		case "int64":
-			is[f.Name], err = flags.GetInt64(f.Name)
+			is[name], err = flags.GetInt64(f.Name)
 		default:
-			is[f.Name] = f.Value.String()
+			is[name] = f.Value.String()
 		}
 		if err != nil || f.Value.String() == "" {
-			is[f.Name] = nil // which removes it
+			is[name] = nil // which removes it
 		}
 	})
 	return is
@@ -210,7 +233,7 @@ func (m *manager) ask(ctx context.Context, method, path string, body map[string]
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // amounts are exact
 	if err := d.Decode(to); err != nil {
-		return exit.With(exit.Target, fmt.Errorf("%s does not answer as the API for keys: %w", m.admin, err), "--admin is where the gateway's admin listener is, which takes changes with --manage-keys")
+		return exit.With(exit.Target, fmt.Errorf("%s does not answer as the API for keys and deployments: %w", m.admin, err), "--admin is where the gateway's admin listener is, which takes changes with --manage-keys")
 	}
 	return nil
 }

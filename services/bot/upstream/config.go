@@ -179,6 +179,7 @@ type Provider struct {
 // A Deployment is a model at a provider. What fails, cools down and has places is a deployment. Start from
 // DefaultDeployment.
 type Deployment struct {
+	ID       string   // tells it from all others; All sets it
 	Name     string   `yaml:"name" otherwise:"provider/model" doc:"its name in answers, metrics and the ledger; no two the same"`
 	Provider string   `yaml:"provider,required" doc:"the name of a provider"`
 	Model    string   `yaml:"model,required" doc:"the provider's own name of the model; * is what * stands for in names"`
@@ -216,6 +217,9 @@ func (u Upstream) deployments() (list []Deployment) {
 			continue
 		}
 		list = append(list, d)
+	}
+	for i := 0; len(list) > 1 && i < len(list); i++ {
+		list[i].ID = u.Name + "/" + list[i].Names[0]
 	}
 	return list
 }
@@ -282,6 +286,7 @@ func (c Config) All() []Deployment {
 	for i := range list {
 		d := &list[i]
 		d.Name, d.Names = d.name(), d.names()
+		d.ID = cmp.Or(d.ID, d.Name)
 	}
 	return list
 }
@@ -333,6 +338,8 @@ type Config struct {
 	Deployments []Deployment `yaml:"deployments,outer" most:"4096" doc:"the models of providers"`
 	Fallbacks   []Fallback   `yaml:"fallbacks,outer" most:"1000" doc:"models that are asked in place of others"`
 	Upstreams   []Upstream   `yaml:"upstreams,outer" most:"256" doc:"providers with models that all have the same terms"`
+	// Managed says that deployments are made at run time, too: there may be none yet, and no fallback's.
+	Managed bool
 	// Policy says which addresses upstreams may have.
 	Policy outward.Policy
 	// Transport makes the calls; nil is a transport of this package, by Client. It must apply the policy to
@@ -366,8 +373,8 @@ type Config struct {
 	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"consecutive failures after which an upstream gets no requests for a model for a while; for any model, if it cannot be reached or refuses the gateway"`
 	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
 	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
-	// Before is the pool that this one replaces; nil is none. Upstreams of equal names keep its counters. Cool-downs
-	// end.
+	// Before is the pool that this one replaces; nil is none. Deployments of equal names keep its counters, and its
+	// cool-downs unless their provider changes.
 	Before *Pool
 	// Mask replaces secrets in logged texts of upstreams; nil replaces none.
 	Mask func(text string) string
@@ -393,7 +400,7 @@ func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 // Check reports violations of rules across fields, which tags cannot express. The report is that of the enclosing
 // configuration.
 func (c Config) Check(r *fields.Report) {
-	r.Check(len(c.Upstreams)+len(c.Deployments) > 0, "upstreams", "there is none, and no deployment", "such as --upstream http://127.0.0.1:9000/v1")
+	r.Check(len(c.Upstreams)+len(c.Deployments) > 0 || c.Managed, "upstreams", "there is none, and no deployment", "such as --upstream http://127.0.0.1:9000/v1")
 	seen := map[string]bool{}
 	server := func(at *fields.Report, name string, s Server) {
 		at.Check(!seen[name], "name", fmt.Sprintf("%q is there twice", name), "give each provider and upstream its own")
@@ -403,6 +410,7 @@ func (c Config) Check(r *fields.Report) {
 			at.Error("url", s.policy(c.Policy).CheckURL(s.url()))
 		}
 		at.Check(!strings.ContainsAny(s.URL, "?#"), "url", fmt.Sprintf("%q has a query or a fragment", s.URL), "leave it out: paths are put after it; query has parameters")
+		at.Check(httpguts.ValidHeaderFieldValue(string(s.Key)), "key_file", "has a character that no header field can have", "the key alone")
 		for field, value := range s.Headers {
 			at.Check(httpguts.ValidHeaderFieldName(field) && httpguts.ValidHeaderFieldValue(value), "headers."+field, "is no header field", "such as OpenAI-Organization: org-1")
 		}

@@ -38,7 +38,7 @@ func (f Fallback) on(c Cause) bool {
 func (c Config) checkFallbacks(r *fields.Report) {
 	all := c.All()
 	served := func(model string) bool {
-		return slices.ContainsFunc(all, func(d Deployment) bool { return d.Serves(model) })
+		return c.Managed || slices.ContainsFunc(all, func(d Deployment) bool { return d.Serves(model) })
 	}
 	for i, f := range c.Fallbacks {
 		at := r.At("fallbacks[%d]", i)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,6 @@ import (
 type Pool struct {
 	cfg       Config
 	log       *slog.Logger
-	own       []*http.Transport // empty if Config has one
 	providers []*provider
 	targets   []*target
 	named     map[string][]*target // by clients' names
@@ -54,13 +54,13 @@ type Pool struct {
 // maxMade bounds the responses whose deployment is remembered. The deployments of others are found by asking them.
 const maxMade = 1 << 14
 
-// A provider is a server.
+// A provider is a server. Pools that replace one another share it while it does not change, with its connections.
 type provider struct {
 	Server
 
 	name      string
-	index     int // in the order of the configuration
 	via       http.RoundTripper
+	own       *http.Transport // nil if Config has one
 	breaker   breaker.Breaker
 	vendor    vendor
 	native    [openai.Endpoints]bool // by endpoint: its requests and answers pass as they are
@@ -71,10 +71,9 @@ type provider struct {
 // A target is a deployment: a model of a provider.
 type target struct {
 	Deployment
+	*health
 
 	provider *provider
-	index    int // in the order of the configuration
-	breaker  breaker.Breaker
 	places   *budget.Budget
 	bound    openai.Bound
 	form     dialect.Server
@@ -82,18 +81,31 @@ type target struct {
 	urls     [openai.Endpoints]*url.URL // by endpoint, unless clients' names stand for many models; never changed
 
 	requests, tokens *quota
-	latency          atomic.Int64 // nanoseconds, a mean; 0 is unknown
+}
+
+// A health is what is known of a deployment. Pools that replace one another share it while its provider does not change.
+type health struct {
+	breaker breaker.Breaker
+	latency atomic.Int64 // nanoseconds, a mean; 0 is unknown
 
 	asked, failures, cooled atomic.Uint64
 }
 
 // State is the state of a deployment at one time.
 type State struct {
-	Name                    string
-	Model                   string // the provider's name
-	Active                  int64
-	Asked, Failures, Cooled uint64 // requests; failed ones; beginnings of cool-downs
-	Ready                   bool
+	ID       string    `json:"-"`
+	Name     string    `json:"name" doc:"its name in answers, metrics and the ledger"`
+	Model    string    `json:"-"` // the provider's name
+	Models   []string  `json:"models" doc:"the names of the model that clients use"`
+	State    string    `json:"state" doc:"closed: it is asked; open: it cools down; half_open: one request decides whether others follow"`
+	Until    time.Time `json:"until,omitzero" doc:"when its cool-down ends, or its provider's"`
+	Ready    bool      `json:"-"` // it is asked
+	Active   int64     `json:"in_flight" doc:"calls under way"`
+	Asked    uint64    `json:"calls" doc:"calls"`
+	Failures uint64    `json:"failures" doc:"calls that failed"`
+	Cooled   uint64    `json:"cooldowns" doc:"how often it began to cool down, for one key or for all"`
+	Requests *int64 `json:"requests_left,omitempty" doc:"requests that it may be sent now, of requests_per_minute"`
+	Tokens   *int64 `json:"tokens_left,omitempty" doc:"the same of tokens"`
 }
 
 // New returns a pool. The error lists every fault of c.
@@ -103,6 +115,10 @@ func New(c Config) (*Pool, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Before == nil {
+		c.Before = &Pool{}
+		c.Before.made, _ = lru.New[string, *target](1)
 	}
 	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
 	p.budget = p.newRetryBudget()
@@ -128,16 +144,15 @@ func New(c Config) (*Pool, error) {
 		p.addTarget(d)
 	}
 	p.models, p.longest = slices.Sorted(maps.Keys(p.named)), p.bound()
-	if c.Before != nil {
-		p.retries.Store(c.Before.retries.Load())
-		p.refused.Store(c.Before.refused.Load())
-		for _, id := range c.Before.made.Keys() { // from the oldest on
-			made, _ := c.Before.made.Peek(id)
-			if i := slices.IndexFunc(p.targets, func(t *target) bool { return made != nil && t.same(made) }); i >= 0 {
-				p.made.Add(id, p.targets[i])
-			}
+	p.retries.Store(c.Before.retries.Load())
+	p.refused.Store(c.Before.refused.Load())
+	for _, id := range c.Before.made.Keys() { // from the oldest on
+		made, _ := c.Before.made.Peek(id)
+		if i := slices.IndexFunc(p.targets, func(t *target) bool { return made != nil && t.same(made) }); i >= 0 {
+			p.made.Add(id, p.targets[i])
 		}
 	}
+	p.cfg.Before = nil // it would keep all pools before
 	return p, nil
 }
 
@@ -145,28 +160,27 @@ func (p *Pool) addProvider(of Provider) error {
 	c := p.cfg
 	of.Dialect = cmp.Or(of.Dialect, OpenAI)
 	of.URL = of.base()
-	to := &provider{Server: of.Server, name: of.Name, index: len(p.providers), via: c.Transport, vendor: vendors[of.Dialect]}
+	for _, b := range c.Before.providers {
+		if b.name == of.Name && reflect.DeepEqual(b.Server, of.Server) {
+			p.providers = append(p.providers, b)
+			return nil
+		}
+	}
+	to := &provider{Server: of.Server, name: of.Name, via: c.Transport, vendor: vendors[of.Dialect]}
 	p.initBreaker(&to.breaker)
 	to.noOptions.Store(of.NoStreamOptions)
 	if to.via == nil { // each has its own policy
-		own := outward.NewTransport(outward.Config{
+		to.own = outward.NewTransport(outward.Config{
 			Policy: of.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
 			HTTP2: c.Client.HTTP2,
 		})
-		p.own, to.via = append(p.own, own), own
+		to.via = to.own
 	}
 	for _, e := range to.vendor.native {
 		to.native[e] = true
 	}
 	if _, err := to.at(""); err != nil {
 		return err
-	}
-	if c.Before != nil {
-		for _, b := range c.Before.providers {
-			if b.name == to.name && b.URL == to.URL {
-				to.noOptions.Store(to.noOptions.Load() || b.noOptions.Load() && !b.NoStreamOptions)
-			}
-		}
 	}
 	p.providers = append(p.providers, to)
 	return nil
@@ -180,7 +194,7 @@ func (p *Pool) addTarget(d Deployment) {
 	if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
 		places = min(places, n) // a tenant must not wait for the connections of others
 	}
-	t := &target{Deployment: d, provider: at, index: len(p.targets), places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}, form: at.vendor.form(at.Server, d), drop: d.drops()}
+	t := &target{Deployment: d, health: &health{}, provider: at, places: budget.New(int64(places), c.Tenants), bound: openai.Bound{Field: d.bound(at.URL), Only: d.Bound != ""}, form: at.vendor.form(at.Server, d), drop: d.drops()}
 	t.requests, t.tokens = newQuota(d.Requests), newQuota(d.Tokens)
 	p.initBreaker(&t.breaker)
 	if !strings.Contains(d.Model, wildcard) {
@@ -188,7 +202,7 @@ func (p *Pool) addTarget(d Deployment) {
 			t.urls[e], _ = at.at(t.path(e, d.Model)) // as addProvider has
 		}
 	}
-	t.takeOver(c.Before, c.Tenants)
+	p.takeOver(t)
 	p.targets = append(p.targets, t)
 	for _, name := range d.Names {
 		if strings.HasSuffix(name, wildcard) {
@@ -218,32 +232,36 @@ func (t *target) same(other *target) bool { return t.Name == other.Name && t.Mod
 
 // takeOver keeps the counters and places of the previous pool's deployment with this name and model. Its running calls
 // keep their places.
-func (t *target) takeOver(before *Pool, tenants int) {
-	if before == nil {
-		return
-	}
-	for _, b := range before.targets {
-		if !t.same(b) {
+func (p *Pool) takeOver(t *target) {
+	for _, b := range p.cfg.Before.targets {
+		taken := slices.ContainsFunc(p.targets, func(o *target) bool { return o.health == b.health })
+		if !t.same(b) || taken { // an upstream may have a model at two prices
 			continue
 		}
-		t.asked.Store(b.asked.Load())
-		t.failures.Store(b.failures.Load())
-		t.cooled.Store(b.cooled.Load())
-		t.latency.Store(b.latency.Load())
+		if t.provider == b.provider {
+			t.health = b.health
+		} else {
+			t.asked.Store(b.asked.Load())
+			t.failures.Store(b.failures.Load())
+			t.cooled.Store(b.cooled.Load())
+		}
 		if b.Requests == t.Requests && b.Tokens == t.Tokens {
 			t.requests, t.tokens = b.requests, b.tokens
 		}
 		if b.places.Most() == t.places.Most() {
 			t.places = b.places
-			t.places.SetTenants(tenants)
+			t.places.SetTenants(p.cfg.Tenants)
 		}
+		return
 	}
 }
 
-// Close closes idle connections.
-func (p *Pool) Close() {
-	for _, t := range p.own {
-		t.CloseIdleConnections()
+// Close closes idle connections, except to providers of the pool that replaces this one; nil is none.
+func (p *Pool) Close(next *Pool) {
+	for _, at := range p.providers {
+		if at.own != nil && (next == nil || !slices.Contains(next.providers, at)) {
+			at.own.CloseIdleConnections()
+		}
 	}
 }
 
@@ -323,10 +341,36 @@ func (p *Pool) States() []State {
 	var list []State
 	now := time.Now()
 	for _, t := range p.targets {
-		ready := t.provider.breaker.Answers(now) && t.breaker.Answers(now)
-		list = append(list, State{t.Name, t.Model, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), ready})
+		s := State{t.ID, t.Name, t.Model, t.Names, "closed", t.breaker.Until(), true, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.requests.remains(now), t.tokens.remains(now)}
+		if all := t.provider.breaker.Until(); all.After(s.Until) {
+			s.Until = all
+		}
+		if now.Before(s.Until) {
+			s.State, s.Ready = "open", false
+		} else if !s.Until.IsZero() {
+			s.State, s.Until = "half_open", time.Time{}
+		}
+		list = append(list, s)
 	}
 	return list
+}
+
+// Reset ends the cool-downs of a deployment and its provider, for all tenants and for each of those given; "" is of all
+// deployments. It reports whether there is one.
+func (p *Pool) Reset(id string, tenants []*Tenant) (found bool) {
+	for _, t := range p.targets {
+		if id != "" && t.ID != id {
+			continue
+		}
+		found = true
+		t.breaker.Reset()
+		t.provider.breaker.Reset()
+		for _, of := range tenants {
+			of.standings[t.health].breaker.Reset()
+			of.providers[t.provider].Reset()
+		}
+	}
+	return found
 }
 
 // Retries returns how many requests were retried, and how many the budget refused.

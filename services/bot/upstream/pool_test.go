@@ -886,7 +886,7 @@ func TestHolders(t *testing.T) {
 		for _, c := range []struct {
 			of   *Tenant
 			want error
-		}{{b.NewTenant(&one, nil), budget.ErrFull}, {nil, nil}} {
+		}{{b.NewTenant(&one, nil, nil), budget.ErrFull}, {nil, nil}} {
 			all.Go(func() {
 				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, budget.ErrFull) {
 					t.Errorf("%v, want %v", err, c.want)
@@ -998,7 +998,7 @@ func TestModelsCoolByThemselves(t *testing.T) {
 						r.Model = model
 						return r
 					}
-					tenant := b.NewTenant(nil, nil)
+					tenant := b.NewTenant(nil, nil, nil)
 					asks := func(model string) bool {
 						before := s.count()
 						_, err := b.Ask(t.Context(), of(model), tenant)

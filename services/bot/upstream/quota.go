@@ -43,6 +43,17 @@ func (q *quota) use(n int64, now time.Time) {
 	q.left = min(q.fill(now)-float64(n), q.most)
 }
 
+// remains returns what can be used now; nil without a bound. Before an answer has told its tokens, it may be negative.
+func (q *quota) remains(now time.Time) *int64 {
+	if q == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := int64(q.fill(now))
+	return &left
+}
+
 // fill adds what has come back since the last call.
 func (q *quota) fill(now time.Time) float64 {
 	if !q.at.IsZero() && now.After(q.at) {

@@ -88,7 +88,7 @@ func TestFallbacks(t *testing.T) {
 		}
 		asked = nil
 		b.says(&asked, map[string]response{"a": {500, ""}})
-		if by, e := b.askFor("big", b.NewTenant(nil, func(model string) bool { return model != "cheap" })); e == nil || !slices.Equal(asked, []string{"a"}) {
+		if by, e := b.askFor("big", b.NewTenant(nil, func(model string) bool { return model != "cheap" }, nil)); e == nil || !slices.Equal(asked, []string{"a"}) {
 			t.Errorf("a model that the key may not use: %s, %q", by, asked)
 		}
 	})

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"time"
 
 	"dyno/services/bot/breaker"
@@ -15,8 +16,8 @@ type Tenant struct {
 	retries   *retryBudget
 	alone     bool                    // it is the only one, and may use all places
 	may       func(model string) bool // whether it may use a model in another one's place; nil is any
-	standings []standing              // by deployment
-	providers []breaker.Breaker       // by provider
+	standings map[*health]*standing   // by deployment
+	providers map[*provider]*breaker.Breaker
 }
 
 // A standing is the state of one deployment for a tenant.
@@ -26,14 +27,26 @@ type standing struct {
 }
 
 // NewTenant returns a tenant. answers holds the bytes of its whole answers during Ask; nil is without a bound. may tells
-// which models it may use in place of others; nil is all.
-func (p *Pool) NewTenant(answers *budget.Tenant, may func(model string) bool) *Tenant {
-	t := &Tenant{answers: answers, may: may, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets)), providers: make([]breaker.Breaker, len(p.providers))}
-	for i := range t.standings {
-		p.initBreaker(&t.standings[i].breaker)
+// which models it may use in place of others; nil is all. before is the tenant in the pool that this one replaces, whose
+// state it has where deployments stay; nil is none.
+func (p *Pool) NewTenant(answers *budget.Tenant, may func(model string) bool, before *Tenant) *Tenant {
+	was := cmp.Or(before, &Tenant{retries: p.newRetryBudget()})
+	t := &Tenant{answers: answers, may: may, retries: was.retries, alone: p.cfg.Tenants <= 1, standings: map[*health]*standing{}, providers: map[*provider]*breaker.Breaker{}}
+	for _, of := range p.targets {
+		s := was.standings[of.health]
+		if s == nil {
+			s = &standing{}
+			p.initBreaker(&s.breaker)
+		}
+		t.standings[of.health] = s
 	}
-	for i := range t.providers {
-		p.initBreaker(&t.providers[i])
+	for _, of := range p.providers {
+		b := was.providers[of]
+		if b == nil {
+			b = &breaker.Breaker{}
+			p.initBreaker(b)
+		}
+		t.providers[of] = b
 	}
 	return t
 }
@@ -131,9 +144,9 @@ func (p *Pool) slot(t *target, of *Tenant, tokens int64) slot {
 	s := slot{target: t, reserved: tokens, server: gate{all: &t.provider.breaker}, model: gate{all: &t.breaker}}
 	var holder *budget.Tenant
 	if of != nil {
-		standing := &of.standings[t.index]
+		standing := of.standings[t.health]
 		if holder = &standing.places; !of.alone {
-			s.server.own, s.model.own = &of.providers[t.provider.index], &standing.breaker
+			s.server.own, s.model.own = of.providers[t.provider], &standing.breaker
 		}
 	}
 	s.place = t.places.Grant(holder)

@@ -61,7 +61,7 @@ func TestOneTenantsFailures(t *testing.T) {
 			t.Run(fmt.Sprint(name, stream), func(t *testing.T) {
 				inBubble(t, make([]Upstream, 1), several, nil, func(t *testing.T, b *bed) {
 					picky(b, fail)
-					bad, good := b.NewTenant(nil, nil), b.NewTenant(nil, nil)
+					bad, good := b.NewTenant(nil, nil, nil), b.NewTenant(nil, nil, nil)
 					for i := range 200 {
 						if a, err := b.Ask(t.Context(), saying(t, "bad", stream), bad); err == nil {
 							t.Fatalf("%+v", a)
@@ -109,7 +109,7 @@ func TestTwoTenantsFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, make([]Upstream, 1), several, nil, func(t *testing.T, b *bed) {
 				picky(b, c.fail)
-				one, two, third := b.NewTenant(nil, nil), b.NewTenant(nil, nil), b.NewTenant(nil, nil)
+				one, two, third := b.NewTenant(nil, nil, nil), b.NewTenant(nil, nil, nil), b.NewTenant(nil, nil, nil)
 				for _, of := range []*Tenant{one, two, one} {
 					_, _ = b.Ask(t.Context(), saying(t, "bad", false), of)
 				}
@@ -151,7 +151,7 @@ func TestTriesCountOnce(t *testing.T) {
 func TestOwnRetries(t *testing.T) {
 	inBubble(t, []Upstream{{}, {Terms: Terms{Priority: 1}}}, func(c *Config) { c.Tenants, c.Attempts, c.RetryRatio, c.RetryBurst = 2, 2, 0, 2 }, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].set("408")
-		one, two := b.NewTenant(nil, nil), b.NewTenant(nil, nil)
+		one, two := b.NewTenant(nil, nil, nil), b.NewTenant(nil, nil, nil)
 		for i := range 3 {
 			if _, err := b.Ask(t.Context(), ask(t, false), one); (err == nil) != (i < 2) {
 				t.Errorf("%d: %v", i, err)
@@ -171,7 +171,7 @@ func TestOneTenantsFailuresAtOnce(t *testing.T) {
 			<-proceed
 			w.WriteHeader(http.StatusInternalServerError)
 		})
-		bad := b.NewTenant(nil, nil)
+		bad := b.NewTenant(nil, nil, nil)
 		var all sync.WaitGroup
 		for range 50 {
 			r := saying(t, "bad", false)
@@ -183,7 +183,7 @@ func TestOneTenantsFailuresAtOnce(t *testing.T) {
 		if s := b.States()[0]; s.Asked != 50 || s.Failures != 50 {
 			t.Errorf("%+v", s)
 		}
-		if _, err := b.Ask(t.Context(), saying(t, "hello", false), b.NewTenant(nil, nil)); err != nil {
+		if _, err := b.Ask(t.Context(), saying(t, "hello", false), b.NewTenant(nil, nil, nil)); err != nil {
 			t.Error(err)
 		}
 	})

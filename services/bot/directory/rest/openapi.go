@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -32,7 +33,7 @@ func typeOf(t reflect.Type) object {
 		return object{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Bool:
 		return object{"type": "boolean"}
-	case t.Kind() == reflect.Int64:
+	case t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration](), t.Kind() == reflect.Uint64, t.Kind() == reflect.Int:
 		return object{"type": "integer", "format": "int64"}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		return object{"type": "array", "items": typeOf(t.Elem())}
@@ -41,7 +42,7 @@ func typeOf(t reflect.Type) object {
 	case t.Kind() == reflect.Struct:
 		members := object{}
 		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("yaml")), ",")
 			members[name] = typeOf(f.Type)
 		}
 		return object{"type": "object", "properties": members}
@@ -107,5 +108,5 @@ func description() object {
 		}
 		paths[r.path].(object)[strings.ToLower(r.method)] = operation
 	}
-	return object{"openapi": "3.1.0", "info": object{"title": "dyno-bot: keys", "version": "1"}, "paths": paths, "components": object{"schemas": schemas}}
+	return object{"openapi": "3.1.0", "info": object{"title": "dyno-bot: keys and deployments", "version": "1"}, "paths": paths, "components": object{"schemas": schemas}}
 }

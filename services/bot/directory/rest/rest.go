@@ -1,5 +1,5 @@
-// Package rest is the API of a directory, for operators: teams, users, keys and limits, what was changed, and what was
-// used. One table has its operations, and the description in OpenAPI is made from it.
+// Package rest is the API of a directory, for operators: teams, users, keys and limits, providers and deployments, what was
+// changed, and what was used. One table has its operations, and the description in OpenAPI is made from it.
 package rest
 
 import (
@@ -17,6 +17,7 @@ import (
 	"dyno/services/bot/directory"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	Usage                      func(ctx context.Context, by store.Grouping, from, to time.Time, most int) ([]store.Usage, error)
 	Prices                     func(ctx context.Context) (map[string]json.RawMessage, error)
 	Erase                      func(ctx context.Context, user string, by directory.If) error
+	States                     func() []upstream.State // of this gateway's deployments
+	Reset                      func(id string) bool    // ends a deployment's cool-downs, here; false without one
 	StoreTimeout, WriteTimeout time.Duration
 }
 
@@ -68,12 +71,13 @@ func routes() (list []route) {
 			route{"POST", all, "create" + name, "Make a " + name + ".", k, nil, 201, name, name + "Made", create},
 			route{"GET", one, "get" + name, "One " + name + ".", k, nil, 200, "", name, get},
 			route{"PATCH", one, "update" + name, "Replace the members of a " + name + " that the body has; null removes one.", k, []string{"If-Match"}, 200, name, name, patch},
-			route{"DELETE", one, "delete" + name, "Delete a " + name + ", with its limits.", k, []string{"If-Match"}, 204, "", "", remove},
+			route{"DELETE", one, "delete" + name, "Delete a " + name + ", and limits that it has.", k, []string{"If-Match"}, 204, "", "", remove},
 		)
 	}
 	return append(list,
 		route{"POST", Path + "keys/{id}/rotate", "rotatekey", "Give a key another secret.", directory.Keys, []string{"If-Match"}, 200, "rotation", "keyMade", rotate},
 		route{"DELETE", Path + "users/{id}/data", "eraseuser", "Delete the turns of a user, and the name from the ledger.", directory.Users, nil, 204, "", "", func(ctx context.Context, q *request) (any, error) { return nil, q.Erase(ctx, q.PathValue("id"), q.by) }},
+		route{"POST", Path + "deployments/{id}/reset", "resetdeployment", "End the cool-downs of a deployment and its provider, at this gateway.", directory.Deployments, nil, 204, "", "", reset},
 		route{"GET", Path + "audit", "listaudit", "Who changed what, the newest first.", "", []string{"limit", "before"}, 200, "", "auditList", audit},
 		route{"GET", Path + "usage", "usage", "What was used, in groups.", "", []string{"group", "from", "to"}, 200, "", "usageList", usage},
 		route{"GET", Path + "prices", "listprices", "What the prices of the ledger are, by their names.", "", nil, 200, "", "priceList", func(ctx context.Context, q *request) (any, error) {
@@ -177,7 +181,22 @@ func listItems(_ context.Context, q *request) (any, error) {
 		l.Items = l.Items[:n]
 		l.Next = l.Items[n-1].ID
 	}
+	q.addStates(l.Items)
 	return l, nil
+}
+
+// addStates adds the states of deployments.
+func (q *request) addStates(items []directory.Item) {
+	if q.kind != directory.Deployments {
+		return
+	}
+	states := map[string]*upstream.State{}
+	for _, s := range q.States() {
+		states[s.ID] = &s
+	}
+	for n := range items {
+		items[n].State = states[items[n].ID]
+	}
 }
 
 func get(_ context.Context, q *request) (any, error) {
@@ -185,18 +204,15 @@ func get(_ context.Context, q *request) (any, error) {
 	if !ok {
 		return nil, &directory.Error{Status: http.StatusNotFound, Code: "not_found", Text: fmt.Sprintf("there is no %s %q", q.kind.One(), q.PathValue("id"))}
 	}
-	return i, nil
-}
-
-// made is an item with a secret that is shown once.
-type made struct {
-	directory.Item
-	Secret string `json:"secret,omitempty"`
+	items := []directory.Item{i}
+	q.addStates(items)
+	return items[0], nil
 }
 
 func create(ctx context.Context, q *request) (any, error) {
 	i, secret, err := q.Directory.Create(ctx, q.kind, q.body, q.by)
-	return made{i, secret}, err
+	i.Secret = secret // shown once
+	return i, err
 }
 
 func patch(ctx context.Context, q *request) (any, error) {
@@ -220,7 +236,16 @@ func rotate(ctx context.Context, q *request) (any, error) {
 		}
 	}
 	i, secret, err := q.Directory.Rotate(ctx, q.PathValue("id"), time.Duration(min(r.Grace, math.MaxInt32))*time.Second, q.by)
-	return made{i, secret}, err
+	i.Secret = secret
+	return i, err
+}
+
+func reset(ctx context.Context, q *request) (any, error) {
+	id := q.PathValue("id")
+	if !q.Reset(id) {
+		return nil, &directory.Error{Status: http.StatusNotFound, Code: "not_found", Text: fmt.Sprintf("this gateway has no deployment %q", id)}
+	}
+	return nil, q.Directory.Reset(ctx, id, q.by)
 }
 
 // A change is an entry of the audit.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"dyno/services/bot/directory"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
+	"dyno/services/bot/upstream"
 )
 
 // A bed is the API of a directory in memory.
@@ -32,8 +34,17 @@ func open(t *testing.T) bed {
 		}
 	}
 	d := directory.New(a, func(context.Context, string, *directory.Access) error { return nil })
-	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}})
-	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erased(ctx, user, by) }, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
+	c := upstream.Defaults()
+	c.Managed, c.Policy.Allow = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	c.Upstreams = []upstream.Upstream{upstream.DefaultUpstream()}
+	c.Upstreams[0].Name, c.Upstreams[0].URL, c.Upstreams[0].Models = "up", "http://127.0.0.1:1/v1", map[string]string{"a": "x", "b": "y"}
+	c.Providers = []upstream.Provider{{Name: "file", Server: upstream.Server{URL: "http://127.0.0.1:1/v1", Key: "sk-of-the-file"}}}
+	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}}, c)
+	states := func() []upstream.State {
+		return []upstream.State{{ID: "up/a", Name: "up", Models: []string{"a"}, State: "closed", Active: 3}}
+	}
+	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erased(ctx, user, by) },
+		States: states, Reset: func(id string) bool { return id == "up/a" }, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
 }
 
 func (b bed) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -88,6 +99,66 @@ func TestItems(t *testing.T) {
 		}
 	}
 	b.want(b.ask("GET", "audit?limit=x", ""), 400, `"param":"limit"`)
+}
+
+// Deployments and providers have the fields of the file, are checked together, and never show a key. What the file declares
+// stays.
+func TestDeployments(t *testing.T) {
+	b := open(t)
+	b.want(b.ask("POST", "providers", `{"id":"p","url":"http://127.0.0.1:2/v1","key":"sk-secret","headers":{"X-A":"b<c"}}`), 201, `"url":"http://127.0.0.1:2/v1"`, `"version":1`)
+	b.want(b.ask("POST", "deployments", `{"provider":"p","model":"m/1","weight":3,"price":{"prompt":5},"idle_timeout":"5s"}`), 201, `"id":"p/m/1"`, `"weight":3`, `"price":{"prompt":5}`, `"idle_timeout":"5s"`, `"max_concurrent":4096`)
+	b.want(b.ask("PATCH", "deployments/p%2Fm%2F1", `{"weight":null,"names":["n"],"metadata":{"a":"b"}}`, "If-Match", "2"), 200, `"weight":1`, `"names":["n"]`, `"metadata":{"a":"b"}`, `"version":3`)
+	b.want(b.ask("PATCH", "providers/p", `{"headers":null,"stream_options":false}`), 200, `"stream_options":false`)
+	b.want(b.ask("GET", "providers/p", ""), 200, `"id":"p"`)
+	for body, want := range map[string][]string{
+		`{"id":"d","provider":"p","model":"m","weight":0}`:                       {`"param":"weight"`, "0 is too little; from 1"},
+		`{"id":"d","provider":"p","model":"m","wieght":1}`:                       {`"param":"wieght"`, "did you mean"},
+		`{"id":"d","provider":"p","model":"m","drop":["tools"]}`:                 {`"param":"drop[0]"`},
+		`{"id":"d","provider":"q","model":"m"}`:                                  {`"param":"provider"`, "is no provider"},
+		`{"id":"d","provider":"p","model":"m","name":"e"}`:                       {`"param":"name"`},
+		`{"id":"d","provider":"p","model":"m","key":"k"}`:                        {`"param":"key"`},
+		`{"id":"d","provider":"p","model":"m","state":"open"}`:                   {`"param":"state"`},
+		`{"id":"d","provider":"p","model":"m","created":"2020-01-02T03:04:05Z"}`: {`"param":"created"`},
+		`{"id":"d","provider":"p","model":"m","settings":{}}`:                    {`"param":"settings"`},
+		`{"id":"d\u0000","provider":"p","model":"m"}`:                            {`"param":"id"`},
+		`{"id":"d","provider":"p"}`:                                              {`"param":"model"`, "is missing"},
+		`{"provider":"p","provider":"p","model":"m"}`:                            {`is there twice`},
+	} {
+		b.want(b.ask("POST", "deployments", body), 400, want...)
+	}
+	for body, want := range map[string]string{
+		`{"id":"q","dialect":"ollama"}`:                                                      `"param":"url"`,
+		`{"url":"http://127.0.0.1:2/v1"}`:                                                    `"param":"id"`,
+		`{"id":"q","url":"http://10.0.0.1/v1"}`:                                              `"param":"url"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","key":""}`:                                  `"param":"key"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","key":7}`:                                   `"param":"key"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","key":"a\nb"}`:                              `"param":"key"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","key_file":"/etc/passwd"}`:                  `"param":"key_file"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","headers":{"A B":"c"}}`:                     `"param":"headers.A B"`,
+		`{"id":"q","url":"http://127.0.0.1:2/v1","key":"` + strings.Repeat("k", 9000) + `"}`: `"param":"key"`,
+	} {
+		b.want(b.ask("POST", "providers", body), 400, want)
+	}
+	b.want(b.ask("DELETE", "providers/p", ""), 409, `"code":"in_use"`, `the deployment \"p/m/1\" would not work`)
+	b.want(b.ask("POST", "deployments", `{"id":"p/m/1","provider":"p","model":"m"}`), 409, `"code":"exists"`)
+
+	b.want(b.ask("GET", "deployments", ""), 200, `{"items":[{`, `"id":"up/a"`, `"id":"up/b"`, `"declared":true`, `"model":"x"`, `"in_flight":3`, `"state":"closed"`, `"models":["a"]`)
+	b.want(b.ask("GET", "deployments/up%2Fa", ""), 200, `"name":"up"`, `"provider":"up"`)
+	b.want(b.ask("PATCH", "deployments/up%2Fa", `{"weight":2}`), 409, `"code":"declared"`)
+	b.want(b.ask("POST", "providers", `{"id":"up","url":"http://127.0.0.1:2/v1"}`), 400, `\"up\" is there twice`)
+	b.want(b.ask("DELETE", "providers/file", ""), 409, `"code":"declared"`)
+	b.want(b.ask("POST", "deployments", `{"id":"d","provider":"file","model":"z"}`), 201)
+	b.want(b.ask("POST", "deployments/up%2Fa/reset", "", "Authorization", "Basic b3BlcmF0b3I6c2VjcmV0"), 204)
+	b.want(b.ask("POST", "deployments/none/reset", ""), 404)
+	b.want(b.ask("DELETE", "deployments/p%2Fm%2F1", ""), 204)
+	b.want(b.ask("DELETE", "providers/p", ""), 204)
+	w := b.ask("GET", "audit", "")
+	b.want(w, 200, `"by":"operator","action":"reset","kind":"deployments","id":"up/a"}`, `"kind":"providers","id":"p","before":{`)
+	for _, w := range []*httptest.ResponseRecorder{w, b.ask("GET", "providers", "")} {
+		if text := w.Body.String(); strings.Contains(text, "sk-") {
+			t.Error(text)
+		}
+	}
 }
 
 // Lists come by pages, with what the file declares.
