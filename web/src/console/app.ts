@@ -1,17 +1,13 @@
-import { h, table, type Child, type Column } from "../dom";
+import { h } from "../dom";
+import type { Listing } from "../lists";
 import type { Visit } from "../shell";
 import { follow, type Message } from "../stream";
 import { at, authorization, get, Problem, problemOf } from "./api";
-import type { ConsoleKey, ConsoleTexts } from "./texts";
+import type { ConsoleTexts } from "./texts";
 
 /** What every page is made from. */
-export interface App extends Visit<ConsoleTexts> {
-  /** The page's own address, and what stands in it. */
-  here: string;
-  query: URLSearchParams;
+export interface App extends Visit<ConsoleTexts>, Pick<Listing, "here" | "query" | "lock" | "problem"> {
   namespace: string;
-  /** Asks for the token. */
-  lock(): void;
 }
 
 /** An error as a reader needs it. */
@@ -25,42 +21,6 @@ export function problem(t: ConsoleTexts, error: unknown): HTMLElement {
 /** The address of a page in a namespace. */
 export function page(app: App, parts: string[], query: Record<string, string> = {}): string {
   return `#/${parts.map(encodeURIComponent).join("/")}?${new URLSearchParams({ ...query, ns: app.namespace })}`;
-}
-
-export interface Part {
-  host: HTMLElement;
-  load: () => Promise<void>;
-}
-
-/** A part of a page that is asked for again and again; the newest answer is shown, with
- * what is wrong if there is none. A link or button that had the focus keeps it, if it is
- * still there. */
-export function part(app: App, draw: () => Promise<Child>): Part {
-  const host = h("div", { "aria-busy": "true" });
-  let asked = 0;
-  let shown: Child = null;
-  const load = async () => {
-    const current = ++asked;
-    let wrong: Child = null, content: Child = null;
-    try {
-      content = h("div", {}, await draw());
-    } catch (error) {
-      const refused = error instanceof Problem && error.status < 500;
-      if (refused && error.status === 401) app.lock();
-      if (!refused) content = shown;
-      wrong = problem(app.t, error);
-    }
-    if (app.signal.aborted || current !== asked) return;
-    shown = content;
-    const focused = host.contains(document.activeElement) ? document.activeElement : null;
-    const same = (e: Element) => ["href", "aria-label"].every((name) => e.getAttribute(name) === focused?.getAttribute(name)) && e.textContent === focused?.textContent;
-    const scrolled = host.querySelector(".scroll")?.scrollLeft ?? 0;
-    host.replaceChildren(h("div", {}, wrong, content));
-    if (focused) [...host.querySelectorAll<HTMLElement>("a[href], button")].find(same)?.focus({ preventScroll: true });
-    host.querySelector(".scroll")?.scrollTo({ left: scrolled });
-    host.removeAttribute("aria-busy");
-  };
-  return { host, load };
 }
 
 /** Asks for a part again and again while somebody looks. */
@@ -111,28 +71,6 @@ export function liveList(app: App, query: { kind: string; name?: string; since: 
   });
 }
 
-/** Changes what stands in the address of the page without leaving it. While a link is being followed, the address is
- * the next page's already. */
-export function remember(app: App, name: string, value: string): void {
-  const [path = ""] = location.hash.replace(/^#\/?/, "").split("?", 1);
-  if (path !== "" && path !== app.here) return;
-  if (value) app.query.set(name, value);
-  else app.query.delete(name);
-  if (name !== "after") app.query.delete("after");
-  history.replaceState(null, "", `#/${app.here}?${app.query}`);
-}
-
-/** A field to search by; what is searched for stands in the address. */
-export function search(app: App, label: ConsoleKey, load: () => Promise<void>, field: "search" | "prefix" = "search"): HTMLElement {
-  let typing = 0;
-  app.left(() => clearTimeout(typing));
-  const box = h("input", { type: "search", value: app.query.get(field) ?? "", maxlength: 253, input: () => {
-    clearTimeout(typing);
-    typing = window.setTimeout(() => { remember(app, field, box.value.trim()); void load(); }, 200);
-  } });
-  return h("label", { class: "select wide" }, h("span", {}, app.t(label)), box);
-}
-
 /** A field that searches the rows of tables which are on the page: what the server keeps of these has no index. */
 export function onPage(app: App, host: HTMLElement): { box: HTMLElement; find: () => void } {
   const find = () => {
@@ -155,28 +93,6 @@ export async function namespaces(app: App): Promise<HTMLElement> {
     app.go(`#/${app.here}?${query}`);
   } });
   return h("label", { class: "select" }, h("span", {}, app.t("namespace")), box, h("datalist", { id }, known.items.map((value) => h("option", { value }))));
-}
-
-/** Controls above a list. What the Enter key does, typing has done. */
-export function controls(...children: Child[]): HTMLElement {
-  return h("form", { class: "controls", role: "search", submit: (e) => e.preventDefault() }, children);
-}
-
-/** A page of a list, and the ways on and back. */
-export function paged(app: App, label: string, columns: Column[], rows: Child[][], next: string | undefined): Child {
-  const { t } = app;
-  const to = (after: string) => {
-    const query = new URLSearchParams(app.query);
-    query.set("ns", app.namespace);
-    query.delete("after");
-    if (after) query.set("after", after);
-    return `#/${app.here}?${query}`;
-  };
-  return [
-    rows.length > 0 ? table(label, columns, rows) : h("p", {}, t("none")),
-    (next || app.query.has("after")) && h("p", { class: "controls" },
-      app.query.has("after") && h("a", { href: to("") }, t("page.first")), next ? h("a", { href: to(next) }, t("page.next")) : t("page.last")),
-  ];
 }
 
 /** What stands in the address for a list to be asked for. */

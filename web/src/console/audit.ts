@@ -1,6 +1,7 @@
 import { h, select } from "../dom";
 import type { Page } from "../shell";
-import { controls, page, paged, part, remember, search, type App } from "./app";
+import { controls, local, paged, part, remember, search } from "../lists";
+import { page, type App } from "./app";
 import { at, folders, get, type Audit, type List } from "./api";
 
 const perRequest = 1000, mostRequests = 10, mostShown = 500;
@@ -17,9 +18,6 @@ async function read(app: App, from: number, to: number): Promise<{ notes: Audit[
   }
   return { notes, next };
 }
-
-/** A time as a field for times has it, in the reader's zone. */
-const local = (milliseconds: number) => new Date(milliseconds - 60_000 * new Date(milliseconds).getTimezoneOffset()).toISOString().slice(0, 16);
 
 /** Who changed what, in a range of time, newest first. */
 export function audit(app: App): Page {
@@ -46,7 +44,7 @@ export function audit(app: App): Page {
     const one = (name: "kind" | "who", values: [string, string][]) => select(t(name), [["", t("all")], ...values], wanted(name), (value) => { remember(app, name, value); show(); });
     const values = (name: "kind" | "who") => [...new Set([...notes.map((a) => a[name]), wanted(name)])].filter((value) => value).sort();
     show();
-    return [controls(one("kind", values("kind").map((kind) => [kind, kindOf(kind)])), one("who", values("who").map((who) => [who, who])), search(app, "search.audit", async () => show())), found];
+    return [controls(one("kind", values("kind").map((kind) => [kind, kindOf(kind)])), one("who", values("who").map((who) => [who, who])), search(app, t("search.audit"), async () => show())), found];
   });
   const time = (name: "from" | "to", label: string, value: number) => {
     const box = h("input", { type: "datetime-local", value: value > 0 && value < Infinity && local(value), change: () => app.go(page(app, ["audit"], { hours, from: wanted("from"), to: wanted("to"), [name]: box.value })) });

@@ -1,7 +1,8 @@
 import { h, svg, table, type Child } from "../dom";
 import { figure } from "../format";
 import type { Page } from "../shell";
-import { again, controls, namespaces, page, part, type App } from "./app";
+import { controls, part } from "../lists";
+import { again, namespaces, page, type App } from "./app";
 import { at, get, type Call } from "./api";
 
 /** Who calls the services of a namespace: a drawing, and a table that says the same. */

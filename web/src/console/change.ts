@@ -1,5 +1,6 @@
 import { h, type Child } from "../dom";
-import { problem, type App } from "./app";
+import { confirm, Wrong } from "../dialog";
+import type { App } from "./app";
 import { ask, Problem, type Answer, type Content, type Doc, type Instance, type Kind, type Note, type Request } from "./api";
 import { diff, near } from "./diff";
 
@@ -44,73 +45,6 @@ export function compared(app: App, label: string, before: string, after: string,
 export function difference(app: App, label: string, kind: Kind | "instance", before: Thing | undefined, after: Thing | undefined): Child {
   const hidden = [before, after].some((thing) => (thing as Doc | undefined)?.secret);
   return compared(app, label, textOf(kind, before), textOf(kind, after), hidden ? app.t("diff.secret") : undefined);
-}
-
-/** A question whether something is to be done. */
-export interface Question {
-  title: string;
-  /** What the reader has to know in addition to what is shown. */
-  about?: Child;
-  /** Fields for the reader; it has to be checked again after each input. */
-  form?: Child;
-  /** The name that the reader enters before it is removed, if something is. */
-  removes?: string | undefined;
-  /** What would be done. Nothing is yet. */
-  check(): Promise<Child>;
-  /** Does what was shown, and returns what comes when the dialog is closed. */
-  make(): Promise<() => void>;
-  /** What is in the way, if it is to be checked once more because of that. */
-  again?(error: unknown): Promise<Child>;
-}
-
-/** Asks in a dialog. What would be done is shown first, and only what was shown is done. */
-export function confirm(app: App, q: Question): void {
-  const { t } = app;
-  let checked = false;
-  const told = h("div", { "aria-live": "polite" });
-  const check = h("button", { type: "submit" }, t("change.check"));
-  const make = h("button", { type: "button", class: q.removes === undefined ? "go" : "go danger", disabled: true }, t(q.removes === undefined ? "change.make" : "remove"));
-  const typed = h("input", { type: "text", autocomplete: "off", spellcheck: "false", input: (e) => { e.stopPropagation(); settle(); } });
-  const settle = () => { make.disabled = !checked || (q.removes !== undefined && typed.value.trim() !== q.removes); };
-  const unchecked = () => { checked = false; settle(); };
-  const show = async (before: Child = null) => {
-    told.replaceChildren(h("div", {}, before, await q.check()));
-    checked = true;
-  };
-  const wrong = (error: unknown, before: Child = null) => {
-    told.replaceChildren(h("div", {}, before, error instanceof Wrong ? h("p", { role: "alert", class: "alarm" }, error.message) : problem(t, error)));
-  };
-  const run = async (step: () => Promise<void>) => {
-    check.disabled = true;
-    unchecked();
-    let before: Child = null;
-    try {
-      await step().catch(async (error: unknown) => {
-        before = await q.again?.(error);
-        if (!before) throw error;
-        await show(before);
-      });
-    } catch (error) {
-      wrong(error, before);
-    } finally {
-      check.disabled = false;
-      settle();
-    }
-  };
-  make.addEventListener("click", () => void run(async () => {
-    const then = await q.make();
-    d.close();
-    then();
-  }));
-  const d: HTMLDialogElement = h("dialog", { "aria-labelledby": "change-title", close: () => d.remove() },
-    h("form", { method: "dialog", input: unchecked, submit: (e) => { e.preventDefault(); void run(show); } },
-      h("h2", { id: "change-title" }, q.title), q.about, q.form, told,
-      q.removes !== undefined && h("label", { class: "text" }, h("span", {}, t("remove.type"), " ", h("code", {}, q.removes)), typed),
-      h("p", { class: "actions" }, q.form && check, make, h("button", { type: "button", click: () => d.close() }, t("change.cancel")))));
-  app.left(() => d.remove());
-  document.getElementById("ui")!.append(d);
-  d.showModal();
-  if (!q.form) void run(show);
 }
 
 export interface Change<T extends Thing> {
@@ -185,9 +119,6 @@ export function propose<T extends Thing>(app: App, c: Change<T>): void {
 export function noteOf(note: Note): HTMLElement {
   return h("span", { class: `note ${note.by ? "hint" : "bad"}` }, note.by && [h("span", { class: "badge warn" }, note.by), " "], h("span", { lang: "en" }, note.detail));
 }
-
-/** Something that the reader has entered is wrong. */
-export class Wrong extends Error {}
 
 export function parsed(app: App, text: string): unknown {
   try {

@@ -1,9 +1,11 @@
 import { choice, h, type Child, type Column } from "../dom";
 import { times, write } from "../format";
 import type { Page } from "../shell";
-import { controls, liveList, namespaces, page, paged, part, search, wanted, type App } from "./app";
+import { confirm } from "../dialog";
+import { controls, paged, part, search } from "../lists";
+import { liveList, namespaces, page, wanted, type App } from "./app";
 import { ask, at, get, type Counter, type List, type Lock, type Session } from "./api";
-import { compared, confirm } from "./change";
+import { compared } from "./change";
 
 const perPage = 100;
 const kinds = ["lock", "session", "counter"] as const;
@@ -22,7 +24,7 @@ export async function locks(app: App): Promise<Page> {
     return paged(app, title, columns, list.items.map(row), list.next);
   });
   const bar = controls(await namespaces(app), choice(t("kind"), kinds.map((k) => [k, t(`nav.${k}s`)]), kind, (k) => app.go(page(app, ["locks"], { kind: k }))),
-    search(app, kind === "session" ? "search.session" : "search.prefix", load, "prefix"));
+    search(app, t(kind === "session" ? "search.session" : "search.prefix"), load, "prefix"));
   void load();
   return { title, content: [bar, state, host] };
 }

@@ -18,7 +18,8 @@ let namespace = "default";
 /** Where the address leads to. */
 function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query: URLSearchParams): Page | Promise<Page> {
   namespace = query.get("ns") || namespace;
-  const app: App = { ...visit, namespace, query, here: [name, ...below].map(encodeURIComponent).join("/"), lock: () => frame.lock() };
+  query.set("ns", namespace);
+  const app: App = { ...visit, namespace, query, here: [name, ...below].map(encodeURIComponent).join("/"), lock: () => frame.lock(), problem: (error) => problem(visit.t, error) };
   const [first = "", second = ""] = below;
   switch (name) {
     case "services":

@@ -1,6 +1,7 @@
 import { h, table, type Child } from "../dom";
 import type { Page } from "../shell";
-import { controls, liveList, namespaces, page, paged, part, search, wanted, type App } from "./app";
+import { controls, paged, part, search } from "../lists";
+import { liveList, namespaces, page, wanted, type App } from "./app";
 import { ask, at, folders, get, type Answer, type Content, type Doc, type Kind, type List } from "./api";
 import { contentOf, difference, parsed, propose, textOf, type Change } from "./change";
 import { editor, type Editor } from "./form";
@@ -32,7 +33,7 @@ export async function resources(app: App, kind: Kind): Promise<Page> {
     return paged(app, title, [{ head: t("name") }, { head: t("version") }, { head: t("changed"), left: true, whole: true }, { head: t("who"), left: true }, { head: t("labels"), left: true }, { head: t(kind === "config" ? "state" : "rules"), left: kind === "config" }, ...(kind === "policy" ? [{ head: t("state"), left: true }] : [])],
       list.items.map((d) => [h("a", { href: page(app, [kind, d.name]) }, d.name), d.version, t.instant(d.changed_at), d.changed_by, pairs(d.labels), ...(kind === "config" ? [] : [d.rules!.length]), marks(app, d)]), list.next);
   });
-  const bar = controls(await namespaces(app), search(app, "search.name", load),
+  const bar = controls(await namespaces(app), search(app, t("search.name"), load),
     h("button", { type: "button", click: () => edit(app, kind, schemas, undefined, (d) => app.go(page(app, [kind, d.name]))) }, t(`new.${kind}`)));
   void load();
   return { title, content: [bar, state, host] };

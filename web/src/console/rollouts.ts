@@ -1,6 +1,7 @@
 import { choice, h, table, type Child } from "../dom";
 import type { Page } from "../shell";
-import { again, controls, live, namespaces, onPage, page, paged, part, search, wanted, type App } from "./app";
+import { controls, paged, part, search } from "../lists";
+import { again, live, namespaces, onPage, page, wanted, type App } from "./app";
 import { at, folders, get, type Kind, type List, type Rollout } from "./api";
 
 const perPage = 50, clients = 500;
@@ -17,7 +18,7 @@ export async function rollouts(app: App): Promise<Page> {
     return paged(app, title, [{ head: t("name") }, { head: t("version") }, { head: t("clients") }, { head: t("applied") }, { head: t("refused") }, { head: t("pending") }],
       list.items.map((r) => [h("a", { href: page(app, ["rollout", kind, r.name]) }, r.name), r.version, r.clients, r.applied, r.refused > 0 ? h("span", { class: "badge bad" }, r.refused) : 0, r.pending]), list.next);
   });
-  const bar = controls(await namespaces(app), choice(t("kind"), [["config", t("nav.configs")], ["policy", t("nav.policies")]], kind, (k) => app.go(page(app, ["rollouts"], { kind: k }))), search(app, "search.name", load));
+  const bar = controls(await namespaces(app), choice(t("kind"), [["config", t("nav.configs")], ["policy", t("nav.policies")]], kind, (k) => app.go(page(app, ["rollouts"], { kind: k }))), search(app, t("search.name"), load));
   again(app, load, 3000);
   void load();
   return { title, content: [bar, h("p", { class: "hint" }, t("rollout.replica")), host] };

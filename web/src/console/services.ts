@@ -1,9 +1,11 @@
 import { h, select, table, type Child } from "../dom";
 import { times, write } from "../format";
 import type { Page } from "../shell";
-import { again, controls, liveList, namespaces, page, paged, part, problem, search, wanted, type App } from "./app";
+import { confirm, Wrong } from "../dialog";
+import { controls, paged, part, search } from "../lists";
+import { again, liveList, namespaces, page, problem, wanted, type App } from "./app";
 import { ask, at, get, Problem, type Answer, type Health, type Instance, type List } from "./api";
-import { compared, confirm, propose, Wrong } from "./change";
+import { compared, propose } from "./change";
 
 const perPage = 100;
 
@@ -19,7 +21,7 @@ export async function services(app: App): Promise<Page> {
     return paged(app, title, [{ head: t("service") }, { head: t("instances") }],
       list.items.map((s) => [h("a", { href: page(app, ["service", s.name]) }, s.name), s.instances.toLocaleString("en")]), list.next);
   });
-  const bar = controls(await namespaces(app), search(app, "search.name", load));
+  const bar = controls(await namespaces(app), search(app, t("search.name"), load));
   void load();
   return { title, content: [bar, state, host] };
 }
@@ -46,7 +48,7 @@ export function service(app: App, name: string): Page {
   again(app, load, 5000);
   void load();
   return { title: name, content: [
-    controls(search(app, "search.instance", load),
+    controls(search(app, t("search.instance"), load),
       select(t("health"), [["", t("all")], ...healths.map((s) => [s, t(`health.${s}`)] as [string, string])], filter().health, (s) => narrow({ health: s })),
       select(t("status"), [["", t("all")], ...statuses.map((s) => [s, t(`status.${s}`)] as [string, string])], filter().status, (s) => narrow({ status: s })),
       h("a", { href: page(app, ["rollout", "instance", name]) }, t("rollout.of", { name })),

@@ -1,9 +1,11 @@
 // Texts of the control plane's page. {name} is replaced.
 
 import type { Language } from "../i18n";
+import { listTexts } from "../i18n/lists";
 import { pageTexts, type PageTexts } from "../i18n/pages";
 
 export const en = {
+  ...listTexts.en,
   "nav.services": "Services",
   "nav.configs": "Configurations",
   "nav.policies": "Policies",
@@ -20,15 +22,11 @@ export const en = {
   "namespace": "Namespace",
   "name": "name",
   "all": "all",
-  "none": "There is nothing here.",
   "search.name": "Search by name",
   "search.instance": "Search by ID, address or zone",
   "search.prefix": "Names that begin with",
   "search.session": "IDs that begin with",
   "search.page": "Search on this page",
-  "page.first": "First page",
-  "page.next": "Next page",
-  "page.last": "This is the last page.",
   "live.connecting": "connecting",
   "live.now": "live",
   "live.lost": "Connection lost, as of {time}; trying again.",
@@ -131,15 +129,10 @@ export const en = {
   "diff.same.one": "one equal line",
   "diff.more": "{n} more lines are not shown",
   "rollback.to": "Roll back to version {version}",
-  "change.check": "Check without changing",
-  "change.make": "Make the change",
-  "change.cancel": "Cancel",
   "change.would": "It would become version {version}",
-  "remove": "Remove",
   "remove.of": "Remove {name}",
   "remove.service": "Remove the service",
   "remove.would": "It would be gone",
-  "remove.type": "To remove it, enter its name:",
   "remove.history": "Its history stays.",
   "remove.again": "An instance that still runs registers again by itself.",
   "remove.instances": "{n} instances would be gone",
@@ -258,6 +251,7 @@ export const en = {
 export type ConsoleKey = keyof typeof en;
 
 export const zh: Record<ConsoleKey, string> = {
+  ...listTexts.zh,
   "nav.services": "服务",
   "nav.configs": "配置",
   "nav.policies": "策略",
@@ -274,15 +268,11 @@ export const zh: Record<ConsoleKey, string> = {
   "namespace": "命名空间",
   "name": "名称",
   "all": "全部",
-  "none": "这里没有内容。",
   "search.name": "按名称搜索",
   "search.instance": "按 ID、地址或可用区搜索",
   "search.prefix": "名称前缀",
   "search.session": "ID 前缀",
   "search.page": "在本页中搜索",
-  "page.first": "第一页",
-  "page.next": "下一页",
-  "page.last": "这是最后一页。",
   "live.connecting": "正在连接",
   "live.now": "实时更新",
   "live.lost": "连接已断开，内容截至 {time}；正在重试。",
@@ -385,15 +375,10 @@ export const zh: Record<ConsoleKey, string> = {
   "diff.more": "另有 {n} 行未显示",
   "diff.same.one": "1 行相同",
   "rollback.to": "回滚到版本 {version}",
-  "change.check": "检查（不修改）",
-  "change.make": "执行修改",
-  "change.cancel": "取消",
   "change.would": "修改后将成为版本 {version}",
-  "remove": "删除",
   "remove.of": "删除 {name}",
   "remove.service": "删除该服务",
   "remove.would": "删除后将不复存在",
-  "remove.type": "如要删除，请输入其名称：",
   "remove.history": "历史版本会保留。",
   "remove.again": "仍在运行的实例会自行重新注册。",
   "remove.instances": "将删除 {n} 个实例",
