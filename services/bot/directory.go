@@ -10,6 +10,7 @@ import (
 	"dyno/services/bot/directory"
 	"dyno/services/bot/directory/rest"
 	"dyno/services/bot/reply"
+	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
 
@@ -28,7 +29,7 @@ func (g *Gateway) openDirectory(ctx context.Context) error {
 		return err
 	}
 	g.manage = rest.Handler(rest.Config{
-		Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase,
+		Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, Used: g.addUsed,
 		States: func() []upstream.State { return g.live.Load().pool.States() }, Reset: func(id string) bool { return g.live.Load().reset(id) },
 		StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout,
 	})
@@ -97,6 +98,27 @@ func (g *Gateway) changeUpstreams() error {
 	g.live.Store(l)
 	before.pool.Close(l.pool)
 	return nil
+}
+
+// addUsed sets what was used of limits, with reservations; what cannot be read is left out.
+func (g *Gateway) addUsed(ctx context.Context, limits []*directory.Item) {
+	byKey := map[string][]*directory.Item{}
+	for _, l := range limits {
+		byKey[l.Key] = append(byKey[l.Key], l) // "" has those of teams and users
+	}
+	for key, of := range byKey {
+		list := make([]store.Limit, len(of))
+		for i, l := range of {
+			list[i] = l.Limit()
+		}
+		used, err := g.claims.Coordinator.Used(ctx, key, list, time.Now())
+		if err != nil {
+			return
+		}
+		for i, l := range of {
+			l.Used = &used[i]
+		}
+	}
 }
 
 // newKey returns a key of the directory.

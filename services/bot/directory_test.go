@@ -123,6 +123,16 @@ func TestKeysAtRunTime(t *testing.T) {
 		if _, used := b.get("/v1/usage", one); !strings.Contains(used, `"team":"t","model":"dyno-1","amount":3,"window_seconds":86400,"used":2`) {
 			t.Error(used)
 		}
+		b.manage("POST", "/api/v1/limits", `{"id":"m","key":"one","resource":"parallel","amount":3}`, 201)
+		for path, want := range map[string]string{
+			"limits?used=true&team=t": "id:l model:dyno-1 resource:requests team:t used:2 ", "limits?used=true&key=one": "id:m key:one resource:parallel used:0 ",
+			"keys?used=true&search=FIL": "declared:true id:file limits:[map[amount:2 ", "keys?used=true&search=ONE": "id:m key:one resource:parallel used:0 ", "teams?used=true": "id:l model:dyno-1 resource:requests team:t used:2 ",
+		} {
+			if list := fmt.Sprint(b.manage("GET", "/api/v1/"+path, "", 200)["items"]); !strings.Contains(list, want) {
+				t.Errorf("%s: %s", path, list)
+			}
+		}
+		b.manage("DELETE", "/api/v1/limits/m", "", 204)
 		b.manage("PATCH", "/api/v1/limits/l", `{"amount":2}`, 200)
 		if text := b.asks(one, http.StatusTooManyRequests); !strings.Contains(text, "limit reached: 2 requests per 24h0m0s of the team t for dyno-1") {
 			t.Error(text)
@@ -238,11 +248,18 @@ func TestKeysOutlive(t *testing.T) {
 		b.manage("POST", "/api/v1/limits", `{"team":"t","resource":"requests","amount":2}`, 201)
 		b.asks(secret, 200)
 	})
+	t.Run("after", func(t *testing.T) {
+		b := managed(t, m, set)
+		b.asks(secret, 200)
+		b.asks(secret, http.StatusTooManyRequests)
+		b.manage("PATCH", "/api/v1/keys/k", `{"team":null}`, 200)
+		b.asks(secret, 200)
+	})
+	// Who looks at a limit before it has a key does not begin its count.
 	b := managed(t, m, set)
-	b.asks(secret, 200)
+	b.manage("GET", "/api/v1/limits?used=true", "", 200)
+	b.manage("PATCH", "/api/v1/keys/k", `{"team":"t"}`, 200)
 	b.asks(secret, http.StatusTooManyRequests)
-	b.manage("PATCH", "/api/v1/keys/k", `{"team":null}`, 200)
-	b.asks(secret, 200)
 }
 
 // Two gateways serve while keys are made, limited, rotated and revoked at both. No request is cut, limits are exact, a

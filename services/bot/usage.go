@@ -140,6 +140,7 @@ const maxListedKeys = 100
 type keyList struct {
 	Keys      []keyUsage      `json:"keys"`
 	Total     int             `json:"total"`
+	Managed   bool            `json:"managed"`        // the API for keys is there
 	Next      int             `json:"next,omitempty"` // offset of the keys after these
 	Missing   []string        `json:"missing"`        // parts that could not be read
 	Upstreams []upstreamState `json:"upstreams"`
@@ -176,7 +177,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	keys := maps.Clone(live.payers)
 	live.mu.RUnlock()
 	ids := slices.Sorted(maps.Keys(keys))
-	list := keyList{Keys: []keyUsage{}, Total: len(ids), Missing: []string{}, Upstreams: []upstreamState{}}
+	list := keyList{Keys: []keyUsage{}, Total: len(ids), Managed: g.cfg.ManageKeys, Missing: []string{}, Upstreams: []upstreamState{}}
 	ids = ids[min(offset, len(ids)):]
 	if len(ids) > maxListedKeys {
 		ids, list.Next = ids[:maxListedKeys], offset+maxListedKeys

@@ -99,6 +99,9 @@ func TestKeys(t *testing.T) {
 		len(l.Missing) != 0 || !l.Upstreams[0].Ready || l.Upstreams[0].Asked != 1 || l.Archive.Kind != ArchiveMemory {
 		t.Errorf("%s", text)
 	}
+	if l.Managed {
+		t.Errorf("%s", text)
+	}
 	if strings.Contains(text, b.cfg.Keys[1].SHA256) || strings.Contains(text, secretOf("key-001")) {
 		t.Errorf("%s", text)
 	}

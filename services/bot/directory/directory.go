@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -230,15 +231,16 @@ func (d *Directory) Get(k Kind, id string) (Item, bool) {
 }
 
 // List returns up to most items of a kind whose IDs come after one, by their IDs: all, or those that belong to a key, a
-// team or a user.
-func (d *Directory) List(k Kind, of store.Part, after string, most int) []Item {
+// team or a user, and those whose ID, name or model contains a text.
+func (d *Directory) List(k Kind, of store.Part, search, after string, most int) []Item {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var found []*Item
+	search = strings.ToLower(search)
 	for _, items := range []map[string]*Item{d.declared[k], d.items[k]} {
 		for id, i := range items {
 			belongs := (of.Key == "" || i.Key == of.Key) && (of.Team == "" || i.Team == of.Team) && (of.Owner == "" || i.User == of.Owner)
-			if id > after && belongs && (i.Declared || d.declared[k][id] == nil) {
+			if id > after && belongs && strings.Contains(strings.ToLower(id+"\n"+i.Name+"\n"+i.Model), search) && (i.Declared || d.declared[k][id] == nil) {
 				found = append(found, i)
 			}
 		}
@@ -247,6 +249,30 @@ func (d *Directory) List(k Kind, of store.Part, after string, most int) []Item {
 	list := []Item{}
 	for _, i := range found[:min(most, len(found))] {
 		list = append(list, i.public(k))
+	}
+	return list
+}
+
+// Limits returns the limits of an item. A key has those of its team and its user, too.
+func (d *Directory) Limits(k Kind, id string) (list []Item) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	of := map[Kind][]store.Part{Teams: {{Team: id}}, Users: {{Owner: id}}}[k]
+	if key := d.items[Keys][id]; k == Keys && d.declared[Keys][id] != nil {
+		for _, l := range d.declared[Limits] {
+			if l.Key == id {
+				list = append(list, l.public(Limits))
+			}
+		}
+		slices.SortFunc(list, func(a, b Item) int { return byID(&a, &b) })
+	} else if k == Keys && key != nil {
+		team, _ := d.teamOf(key)
+		of = parts(id, team, key.User)
+	}
+	for _, p := range of {
+		for _, l := range d.limits[p.Account()] {
+			list = append(list, l.public(Limits))
+		}
 	}
 	return list
 }
@@ -299,7 +325,7 @@ func (d *Directory) Access(id string) *Access {
 	}
 	for _, p := range parts(id, team, key.User) {
 		for _, l := range d.limits[p.Account()] {
-			a.Limits = append(a.Limits, l.limit())
+			a.Limits = append(a.Limits, l.Limit())
 		}
 	}
 	return a
@@ -412,7 +438,7 @@ func (d *Directory) Delete(ctx context.Context, k Kind, id string, by If) error 
 			of, kinds = store.Part{Owner: id}, kinds[1:]
 		}
 		for _, other := range kinds {
-			if list := d.List(other, of, "", 1); len(list) > 0 && (k == Teams || k == Users) {
+			if list := d.List(other, of, "", "", 1); len(list) > 0 && (k == Teams || k == Users) {
 				return nil, &Error{http.StatusConflict, "in_use", "", fmt.Sprintf("the %s %q belongs to it: move or delete that first", other.One(), list[0].ID)}
 			}
 		}
@@ -422,7 +448,7 @@ func (d *Directory) Delete(ctx context.Context, k Kind, id string, by If) error 
 		return err
 	}
 	of := map[Kind]store.Part{Keys: {Key: id}, Teams: {Team: id}, Users: {Owner: id}}[k]
-	for _, l := range d.List(Limits, of, "", maxItems) {
+	for _, l := range d.List(Limits, of, "", "", maxItems) {
 		if err := d.Delete(ctx, Limits, l.ID, If{By: by.By}); err != nil {
 			return err
 		}
@@ -545,7 +571,7 @@ func (d *Directory) fits(k Kind, id string, i *Item) error {
 		return &Error{http.StatusConflict, "full", "", fmt.Sprintf("there are %d limits, as many as may be", store.MaxLimits)}
 	}
 	for _, o := range others {
-		if o.limit().Counter(time.Time{}) == i.limit().Counter(time.Time{}) {
+		if o.Limit().Counter(time.Time{}) == i.Limit().Counter(time.Time{}) {
 			return &Error{http.StatusConflict, "exists", "", fmt.Sprintf("the limit %q is of this resource, model and window: change that", o.ID)}
 		}
 	}

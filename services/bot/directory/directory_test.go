@@ -102,8 +102,8 @@ func TestAccess(t *testing.T) {
 		t.Error(err)
 	}
 	b.refresh()
-	if a.known["k"] != nil || b.known["k"] != nil || len(b.List(Limits, store.Part{}, "", 10)) != 1 {
-		t.Errorf("%+v, %+v", b.known["k"], b.List(Limits, store.Part{}, "", 10))
+	if a.known["k"] != nil || b.known["k"] != nil || len(b.List(Limits, store.Part{}, "", "", 10)) != 1 {
+		t.Errorf("%+v, %+v", b.known["k"], b.List(Limits, store.Part{}, "", "", 10))
 	}
 	if _, known := b.Get(Keys, "k"); known {
 		t.Error("a deleted key is there")
@@ -272,7 +272,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, k := range Kinds() {
 			var i Item
-			if Decode(body, &i) == nil && i.check(k, Item{}) == nil && k == Limits && i.limit().Window < 0 {
+			if Decode(body, &i) == nil && i.check(k, Item{}) == nil && k == Limits && i.Limit().Window < 0 {
 				t.Errorf("%s", body)
 			}
 		}

@@ -60,6 +60,9 @@ type Item struct {
 	Secret   string            `json:"secret,omitempty"`                              // only the answer has it that makes a key
 	Settings settings          `json:"settings,omitempty" of:"providers deployments"` // answers have its members
 	State    *upstream.State   `json:"-"`                                             // of a deployment, for answers; nil is unknown
+	// Only lists have these, if they are asked for: what was used of a limit in its window, and the limits of another item.
+	Used   *int64 `json:"used,omitempty"`
+	Limits []Item `json:"limits,omitempty"`
 	// No answer has the hashes.
 	SHA256    string    `json:"sha256,omitempty" of:"keys" doc:"the SHA-256 of a secret of your own; without it one is made. It is never shown"`
 	OldSHA256 string    `json:"old_sha256,omitempty"`
@@ -122,8 +125,8 @@ func (i Item) part() store.Part {
 	return store.Part{Key: i.Key, Team: i.Team, Owner: i.User, Model: i.Model}
 }
 
-// limit returns a valid item as stores have it.
-func (i Item) limit() store.Limit {
+// Limit returns a valid limit as stores have it.
+func (i Item) Limit() store.Limit {
 	window, _ := time.ParseDuration(i.Window) // 0 for ""
 	l := store.Limit{Resource: i.Resource, Amount: *i.Amount, Window: window, Part: i.part()}
 	l.Part.Key = "" // the reservation's

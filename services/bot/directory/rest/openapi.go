@@ -18,6 +18,7 @@ type object = map[string]any
 // parameters says what parameters are; those of the path are IDs.
 var parameters = map[string]string{
 	"limit": "how many are listed at most, 1 to 1000; 100 without it", "after": "the ID after which the list begins: next of the page before",
+	"search": "those whose ID, name or model contains this text", "used": "true adds used, of a limit in its window, and limits, of an item that is none: those of a key's team and user, too",
 	"key": "those of a key", "team": "those of a team", "user": "those of a user", "before": "a version: older changes are listed",
 	"group": "key, team, user, model and day, as many as are wanted, with commas", "from": "a day or a time (RFC 3339); the beginning of today without it",
 	"to": "a day or a time (RFC 3339), which is not part of it; now without it", "If-Match": "the version of the item that is to be changed; 412 if it is another",
@@ -74,7 +75,8 @@ func description() object {
 			}
 		}
 		schemas[k.One()] = object{"type": "object", "properties": members}
-		schemas[k.One()+"List"] = object{"type": "object", "properties": object{"items": object{"type": "array", "items": ref(k.One())}, "next": object{"type": "string"}}}
+		schemas[k.One()+"List"] = object{"type": "object", "properties": object{"items": object{"type": "array", "items": object{"allOf": []object{ref(k.One()), {"type": "object", "properties": object{
+			"used": object{"type": "integer", "format": "int64"}, "limits": object{"type": "array", "items": ref("limit")}}}}}}, "next": object{"type": "string"}}}
 		schemas[k.One()+"Made"] = object{"allOf": []object{ref(k.One()), {"type": "object", "properties": object{"secret": object{"type": "string", "description": "of a key; it is shown only here"}}}}}
 	}
 	body := func(name string) object { return object{"application/json": object{"schema": ref(name)}} }

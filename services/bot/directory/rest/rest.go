@@ -27,8 +27,9 @@ type Config struct {
 	Usage                      func(ctx context.Context, by store.Grouping, from, to time.Time, most int) ([]store.Usage, error)
 	Prices                     func(ctx context.Context) (map[string]json.RawMessage, error)
 	Erase                      func(ctx context.Context, user string, by directory.If) error
-	States                     func() []upstream.State // of this gateway's deployments
-	Reset                      func(id string) bool    // ends a deployment's cool-downs, here; false without one
+	States                     func() []upstream.State                             // of this gateway's deployments
+	Reset                      func(id string) bool                                // ends a deployment's cool-downs, here; false without one
+	Used                       func(ctx context.Context, limits []*directory.Item) // sets what was used of them
 	StoreTimeout, WriteTimeout time.Duration
 }
 
@@ -67,7 +68,7 @@ func routes() (list []route) {
 	for _, k := range directory.Kinds() {
 		all, one, name := Path+string(k), Path+string(k)+"/{id}", k.One()
 		list = append(list,
-			route{"GET", all, "list" + name, "The " + string(k) + ", by their IDs.", k, []string{"limit", "after", "key", "team", "user"}, 200, "", name + "List", listItems},
+			route{"GET", all, "list" + name, "The " + string(k) + ", by their IDs.", k, []string{"limit", "after", "search", "key", "team", "user", "used"}, 200, "", name + "List", listItems},
 			route{"POST", all, "create" + name, "Make a " + name + ".", k, nil, 201, name, name + "Made", create},
 			route{"GET", one, "get" + name, "One " + name + ".", k, nil, 200, "", name, get},
 			route{"PATCH", one, "update" + name, "Replace the members of a " + name + " that the body has; null removes one.", k, []string{"If-Match"}, 200, name, name, patch},
@@ -170,18 +171,25 @@ type list struct {
 	Next  string           `json:"next,omitempty"` // after what the next page begins
 }
 
-func listItems(_ context.Context, q *request) (any, error) {
-	n, err := q.number("limit", defaultLimit, maxLimit)
+func listItems(ctx context.Context, q *request) (any, error) {
+	v := q.URL.Query()
+	used, most := v.Get("used") == "true", int64(maxLimit)
+	if used {
+		most = defaultLimit // each may have many limits
+	}
+	n, err := q.number("limit", defaultLimit, most)
 	if err != nil {
 		return nil, err
 	}
-	v := q.URL.Query()
-	l := list{Items: q.Directory.List(q.kind, store.Part{Key: v.Get("key"), Team: v.Get("team"), Owner: v.Get("user")}, v.Get("after"), int(n)+1)}
+	l := list{Items: q.Directory.List(q.kind, store.Part{Key: v.Get("key"), Team: v.Get("team"), Owner: v.Get("user")}, v.Get("search"), v.Get("after"), int(n)+1)}
 	if len(l.Items) > int(n) {
 		l.Items = l.Items[:n]
 		l.Next = l.Items[n-1].ID
 	}
 	q.addStates(l.Items)
+	if used {
+		q.addUsed(ctx, l.Items)
+	}
 	return l, nil
 }
 
@@ -197,6 +205,22 @@ func (q *request) addStates(items []directory.Item) {
 	for n := range items {
 		items[n].State = states[items[n].ID]
 	}
+}
+
+// addUsed adds what was used of limits, or the limits of other items with that: one question for all of them.
+func (q *request) addUsed(ctx context.Context, items []directory.Item) {
+	var limits []*directory.Item
+	for n := range items {
+		if q.kind == directory.Limits {
+			limits = append(limits, &items[n])
+			continue
+		}
+		items[n].Limits = q.Directory.Limits(q.kind, items[n].ID)
+		for m := range items[n].Limits {
+			limits = append(limits, &items[n].Limits[m])
+		}
+	}
+	q.Used(ctx, limits)
 }
 
 func get(_ context.Context, q *request) (any, error) {

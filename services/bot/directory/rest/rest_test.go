@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,12 +40,17 @@ func open(t *testing.T) bed {
 	c.Upstreams = []upstream.Upstream{upstream.DefaultUpstream()}
 	c.Upstreams[0].Name, c.Upstreams[0].URL, c.Upstreams[0].Models = "up", "http://127.0.0.1:1/v1", map[string]string{"a": "x", "b": "y"}
 	c.Providers = []upstream.Provider{{Name: "file", Server: upstream.Server{URL: "http://127.0.0.1:1/v1", Key: "sk-of-the-file"}}}
-	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}}, c)
+	d.Declare(map[directory.Kind][]directory.Item{directory.Keys: {{ID: "file"}}, directory.Limits: {{ID: "file:0", Key: "file", Resource: store.Tokens, Amount: new(int64)}}}, c)
 	states := func() []upstream.State {
 		return []upstream.State{{ID: "up/a", Name: "up", Models: []string{"a"}, State: "closed", Active: 3}}
 	}
+	used := func(_ context.Context, limits []*directory.Item) {
+		for _, l := range limits {
+			l.Used = new(int64)
+		}
+	}
 	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erased(ctx, user, by) },
-		States: states, Reset: func(id string) bool { return id == "up/a" }, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
+		States: states, Reset: func(id string) bool { return id == "up/a" }, Used: used, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
 }
 
 func (b bed) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -190,6 +196,38 @@ func TestPages(t *testing.T) {
 	}
 	b.want(b.ask("GET", "keys?team=x", ""), 200, `{"items":[]}`)
 	b.want(b.ask("GET", "keys?limit=1001", ""), 400, `"param":"limit"`)
+}
+
+// Lists are searched, and have what was used of limits where that is asked for: for a key, of its team and its user, too.
+func TestLists(t *testing.T) {
+	b := open(t)
+	for _, made := range [][2]string{
+		{"teams", `{"id":"t","name":"The Shop"}`}, {"users", `{"id":"u","team":"t"}`}, {"keys", `{"id":"k","user":"u"}`}, {"keys", `{"id":"other"}`},
+		{"limits", `{"id":"l1","key":"k","resource":"requests","amount":1}`}, {"limits", `{"id":"l2","team":"t","resource":"requests","amount":1,"model":"gpt"}`}, {"limits", `{"id":"l3","user":"u","resource":"requests","amount":1}`},
+	} {
+		b.want(b.ask("POST", made[0], made[1]), 201)
+	}
+	ids := regexp.MustCompile(`"id":"([^"]+)"`)
+	for path, want := range map[string]string{
+		"teams?search=shop": "t", "teams?search=SHOPS": "", "keys?search=K": "k", "limits?search=gpt": "l2", "keys?search=file": "file",
+		"keys?search=k&used=true": "k l1 l2 l3", "keys?search=other&used=true": "other", "keys?search=file&used=true": "file file:0", "teams?used=true": "t l2", "users?used=true": "u l3",
+		"limits?used=true": "file:0 l1 l2 l3",
+	} {
+		w := b.ask("GET", path, "")
+		var got []string
+		for _, m := range ids.FindAllStringSubmatch(w.Body.String(), -1) {
+			got = append(got, m[1])
+		}
+		used := 0
+		if strings.Contains(path, "used") {
+			used = strings.Count(w.Body.String(), `"resource"`)
+		}
+		if strings.Join(got, " ") != want || strings.Count(w.Body.String(), `"used":0`) != used {
+			t.Errorf("%s: %s", path, w.Body)
+		}
+	}
+	b.want(b.ask("GET", "keys?used=true&limit=101", ""), 400, `"param":"limit"`)
+	b.want(b.ask("PATCH", "limits/l1", `{"used":1}`), 400, `"param":"used"`)
 }
 
 func TestUsage(t *testing.T) {

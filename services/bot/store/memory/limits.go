@@ -177,7 +177,9 @@ func (l *limits) used(key string, list []store.Limit, now time.Time) []int64 {
 	}
 	used := make([]int64, len(list))
 	for i, limit := range list {
-		used[i] = each[i].counter(limit, now).used
+		if c := each[i].counters[limit.Counter(now)]; c != nil { // a new one would pass for one that the ledger has begun
+			used[i] = c.used
+		}
 	}
 	return used
 }
