@@ -174,7 +174,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 func (g *Gateway) openHost() (err error) {
 	c := serve.Config{
 		Name: "bot", AdminListener: g.cfg.AdminListener, AllowRemote: g.cfg.AllowRemote, DrainTimeout: g.cfg.DrainTimeout, Logger: g.cfg.Logger, Health: g.health,
-		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
+		Pages: []serve.Page{{Path: keysPath, About: "page for operators: keys, teams, users, limits, deployments, usage and audit; what is in use as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
 	}
 	if g.cfg.ManageKeys {
 		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits, providers, deployments and usage; openapi.json describes it", Changes: true,

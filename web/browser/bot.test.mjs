@@ -17,7 +17,7 @@ const hostile = `<img src=x onerror="window.hit=1"></script><script>window.hit=2
 const key = "a-key-of-the-browser-tests";
 const patience = { timeout: 180_000 }; // no expectation of speed
 
-let browser, dir, url, admin, plugins, hostiles;
+let browser, dir, url, admin, unmanaged, plugins, hostiles;
 const programs = [];
 
 /** Starts a program, and returns what its log says of its addresses, by name. */
@@ -74,6 +74,7 @@ allow_networks: [127.0.0.0/8]
 rules: rules.yaml
 plugin_budget: 300ms
 drain_timeout: 1s
+manage_keys: true
 keys:
   - {id: browser, sha256: ${sha(key)}, limits: [{resource: requests, amount: 1000, window: 1h}, {resource: money, amount: 5000000000}]}
   - {id: '${hostile.replaceAll("'", "''").slice(0, 60)}', sha256: ${sha("hostile")}, limits: [{resource: requests, amount: 3}]}
@@ -85,13 +86,14 @@ plugins:
 `);
   file("evil.yaml", `
 listen: 127.0.0.1:0
+admin: 127.0.0.1:0
 allow_networks: [127.0.0.0/8]
 drain_timeout: 1s
 upstreams: [{name: '${hostile.replaceAll("'", "''")}', url: "${evil}/v1", models: {'${hostile.replaceAll("'", "''")}': m}}]
 `);
-  [url, admin] = (await start(process.env.DYNO_BOT, ["--config", "bot.yaml"], [address, /"msg":"admin"[^\n]*"address":"([^"]+)"/])).map((a) => `http://${a}`);
-  const [bad] = await start(process.env.DYNO_BOT, ["--config", "evil.yaml"], [address]);
-  hostiles.gateway = `http://${bad}`;
+  const both = [address, /"msg":"admin"[^\n]*"address":"([^"]+)"/];
+  [url, admin] = (await start(process.env.DYNO_BOT, ["--config", "bot.yaml"], both)).map((a) => `http://${a}`);
+  [hostiles.gateway, unmanaged] = (await start(process.env.DYNO_BOT, ["--config", "evil.yaml"], both)).map((a) => `http://${a}`);
   browser = await launch();
 });
 
@@ -114,11 +116,11 @@ async function open(at, options = {}) {
   const page = await context.newPage();
   const seen = { requests: [], console: [], errors: [], dialogs: [], from: at };
   context.on("request", (r) => seen.requests.push(r));
-  context.on("console", (m) => seen.console.push(`${m.type()}: ${m.text()}`));
+  context.on("console", (m) => { if (!m.location().url.endsWith("/api/v1/me")) seen.console.push(`${m.type()}: ${m.text()}`); }); // who asks may be nobody in particular
   context.on("weberror", (e) => seen.errors.push(String(e.error())));
   page.on("dialog", (d) => { seen.dialogs.push(d.message()); void d.dismiss(); });
   await page.goto(at);
-  await page.waitForSelector("#bot[data-state]");
+  await page.waitForSelector(':is(#bot, #ui):is([data-state="drawn"], [data-state="locked"])');
   return { page, context, seen };
 }
 
@@ -138,11 +140,11 @@ const answers = (page) => page.locator(".message.bot");
 const answered = (page, n, state = "done") => answers(page).nth(n - 1).and(page.locator(`[data-state="${state}"]`)).waitFor(patience);
 
 /** Nothing was asked of anybody else, nothing was logged, nothing ran. */
-async function quiet({ page, seen, context }) {
-  assert.deepEqual(seen.requests.map((r) => r.url()).filter((u) => !u.startsWith(seen.from.replace(/\/keys\/$/, "/")) && !u.startsWith("data:")), []);
-  assert.deepEqual([seen.console, seen.errors, seen.dialogs], [[], [], []]);
+async function quiet({ page, seen, context }, logged = []) {
+  assert.deepEqual(seen.requests.map((r) => r.url()).filter((u) => !u.startsWith(seen.from.replace(/\/keys\/.*$/, "/")) && !u.startsWith("data:")), []);
+  assert.deepEqual([seen.console.filter((line) => !logged.some((l) => line.includes(l))), seen.errors, seen.dialogs], [[], [], []]);
   assert.equal(await page.evaluate(() => window.hit), undefined);
-  assert.equal(await page.locator("#bot img, #bot script, #bot iframe, #bot object").count(), 0);
+  assert.equal(await page.locator(":is(#bot, #ui) :is(img, script, iframe, object)").count(), 0);
   await context.close();
 }
 
@@ -375,16 +377,342 @@ test("an answer whose connection was lost is read on, where the gateway numbers 
   await context.close();
 });
 
-test("the operator sees keys, budgets, usage and upstreams", async () => {
-  const opened = await open(`${admin}/keys/`);
+/** Follows a link of the navigation, and waits for what that page shows. */
+async function visit(page, link, title = link) {
+  await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
+  await page.locator("h1", { hasText: title }).waitFor();
+  await page.locator('[aria-busy="true"]').waitFor({ state: "detached" });
+}
+
+const rowOf = (page, id) => page.locator("tbody tr").filter({ has: page.locator("th").getByText(id, { exact: true }) });
+
+/** Asks for a short answer with a secret, until the status is what is wanted: a change is there at once. */
+async function used(secret, want) {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST", headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" }, body: JSON.stringify({ model: "dyno-1", max_tokens: 2, messages: [{ role: "user", content: "hello" }] }),
+  });
+  const text = await response.text();
+  assert.equal(response.status, want, text);
+}
+
+/** Takes the secret that is shown once. */
+async function secretOf(page, label, close) {
+  const box = page.getByRole("dialog").getByLabel(label, { exact: true });
+  await box.waitFor();
+  const secret = await box.inputValue();
+  assert.match(secret, /^sk-\S{40,}$/);
+  await page.keyboard.press("Escape"); // it is not lost by that
+  assert.equal(await box.inputValue(), secret);
+  await page.getByRole("button", { name: close }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.ok(!(await page.content()).includes(secret));
+  return secret;
+}
+
+test("the operator of a gateway whose file has all keys sees these, and changes none", async () => {
+  const opened = await open(`${unmanaged}/keys/`);
   const { page } = opened;
-  await page.getByRole("region", { name: "Keys, budgets and usage" }).waitFor();
-  const text = await page.locator("main").innerText();
-  for (const want of [/browser\s+all\s+\d+ of 1,000 requests \(1 h\)/, /0\.\d+ of 5 money \(in all\)/, /0 of 3 requests \(in all\)/, /<img src=x/, /1 to 2 of 2/, /near\s+dyno-1\s+ready/, /memory: \d+ records wait/]) assert.match(text, want);
-  await accessible(page, "keys");
-  await shot(page, "keys");
+  await page.getByText("Keys are in the configuration's file alone.").waitFor();
+  await page.locator('[aria-busy="true"]').waitFor({ state: "detached" });
+  assert.deepEqual(await page.getByRole("navigation").getByRole("link").allInnerTexts(), ["Keys", "Deployments"]);
+  assert.equal(await page.getByRole("button").count(), 0);
+  await visit(page, "Deployments");
+  assert.match(await page.locator("main").innerText(), /<img src=x[^]*healthy[^]*memory: \d+ records wait/);
   await quiet(opened);
 });
+
+test("the operator sees what the file declares, and what it has used", async () => {
+  const opened = await open(`${admin}/keys/`);
+  const { page } = opened;
+  await rowOf(page, "browser").waitFor();
+  const text = await page.locator("main").innerText();
+  for (const want of [/read-only here/, /browser\s+in the file\s+–\s+all\s+\d+ of 1,000 requests \(1 h\)/, /0(\.\d+)? of 5 money \(in all\)/, /0 of 3 requests \(in all\)/, /<img src=x/]) assert.match(text, want);
+  assert.equal(await rowOf(page, "browser").getByRole("button").count(), 0);
+  await accessible(page, "keys of the file");
+  await visit(page, "Limits");
+  assert.match(await rowOf(page, "browser:0").innerText(), /key browser\s+all\s+requests\s+1 h\s+\d+\s+1,000/);
+  await quiet(opened);
+});
+
+test("the operator makes a key, limits it, rotates it and revokes it", patience, async () => {
+  const opened = await open(`${admin}/keys/`, { permissions: ["clipboard-read", "clipboard-write"] });
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  const closed = () => dialog.waitFor({ state: "detached" });
+  const make = () => dialog.getByRole("button", { name: "Make the change" }).click();
+  await visit(page, "Teams");
+  await page.getByText("There is nothing here.").waitFor();
+  // By the keyboard alone: the button, the fields, and Enter.
+  await page.getByRole("button", { name: "New team" }).focus();
+  await page.keyboard.press("Enter");
+  await dialog.getByLabel("ID", { exact: true }).and(page.locator(":focus")).waitFor();
+  await page.keyboard.type("shop");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(hostile);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("dyno-*");
+  await dialog.getByLabel("metadata").fill("note = <b>a=b</b>\nowner=o");
+  await dialog.getByLabel("name", { exact: true }).press("Enter");
+  await closed();
+  await rowOf(page, "shop").getByText(hostile).waitFor();
+
+  await rowOf(page, "shop").getByRole("link", { name: "Keys" }).click();
+  await page.locator("h1", { hasText: "Keys" }).waitFor();
+  await page.getByText("There is nothing here.").waitFor(); // of this team
+  await page.getByRole("button", { name: "New key" }).click();
+  assert.equal(await dialog.getByLabel("team", { exact: true }).inputValue(), "shop");
+  await dialog.getByLabel("team", { exact: true }).fill("nobody");
+  await dialog.getByLabel("ID", { exact: true }).fill("app");
+  await make();
+  await dialog.getByText('there is no "nobody"').waitFor();
+  assert.equal(await dialog.getByLabel("team", { exact: true }).getAttribute("aria-invalid"), "true");
+  await dialog.getByRole("alert").getByText("The gateway refuses a field.").waitFor();
+  await accessible(page, "a fault at its field");
+  await shot(page, "operator-fault");
+  await dialog.getByLabel("team", { exact: true }).fill("shop");
+  await dialog.getByLabel("models").fill("*wrong*");
+  await make();
+  await dialog.locator("textarea[aria-invalid]").waitFor();
+  assert.equal(await dialog.getByLabel("team", { exact: true }).getAttribute("aria-invalid"), null);
+  await dialog.getByLabel("models").fill("dyno-1\ndyno-2");
+  await make();
+  await dialog.getByText("it is not shown again").waitFor();
+  await dialog.getByRole("button", { name: "Copy" }).click();
+  await dialog.getByText("It is copied.").waitFor();
+  await accessible(page, "a secret");
+  await shot(page, "operator-secret");
+  const first = await secretOf(page, "secret", "I have kept it");
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), first);
+  await rowOf(page, "app").waitFor();
+  await used(first, 200);
+  await used("sk-another", 401);
+
+  await rowOf(page, "app").getByRole("link", { name: "Limits" }).click();
+  await page.locator("h1", { hasText: "Limits" }).waitFor();
+  await page.getByText("There is nothing here.").waitFor();
+  await page.getByRole("button", { name: "New limit" }).click();
+  assert.equal(await dialog.getByLabel("ID", { exact: true }).last().inputValue(), "app");
+  await dialog.getByLabel("ID", { exact: true }).first().fill("few");
+  await make();
+  await dialog.getByText("must be there, from 0").waitFor();
+  await dialog.getByLabel("amount").fill("2");
+  await dialog.getByLabel("number").fill("1");
+  await dialog.getByLabel("unit").selectOption("day");
+  await make();
+  await closed();
+  const few = rowOf(page, "few");
+  await few.waitFor();
+  await used(first, 200); // the new limit counts what was used before
+  await used(first, 429);
+  await page.reload();
+  await few.waitFor();
+  assert.match(await few.innerText(), /key app\s+all\s+requests\s+1 d\s+2\s+2/);
+  await few.getByRole("button", { name: "Edit" }).click();
+  // Somebody else is quicker: that is told, and both changes are made.
+  const theirs = await fetch(`${admin}/api/v1/limits/few`, { method: "PATCH", body: `{"metadata":{"by":"another"}}` });
+  assert.equal(theirs.status, 200);
+  await dialog.getByLabel("amount").fill("50");
+  await make();
+  await dialog.getByText("Somebody else has changed it meanwhile.").waitFor();
+  await make();
+  await closed();
+  await few.getByText("50", { exact: true }).waitFor();
+  assert.deepEqual((({ amount, window, metadata }) => ({ amount, window, metadata }))(await (await fetch(`${admin}/api/v1/limits/few`)).json()), { amount: 50, window: "24h", metadata: { by: "another" } });
+  await used(first, 200);
+
+  await visit(page, "Keys");
+  await page.getByRole("searchbox").fill("AP");
+  await rowOf(page, "browser").waitFor({ state: "detached" });
+  const app = rowOf(page, "app");
+  assert.match(await app.innerText(), /app\s+active\s+shop\s+dyno-1, dyno-2\s+3 of 50 requests \(1 d\)[^]*3 requests/);
+  await app.getByRole("button", { name: "Rotate app" }).click();
+  await dialog.getByLabel("number").fill("1");
+  await make();
+  const second = await secretOf(page, "secret", "I have kept it");
+  await app.getByText("old secret until").waitFor();
+  await used(first, 200);
+  await used(second, 200);
+  await app.getByRole("button", { name: "Rotate app" }).click();
+  await dialog.getByLabel("number").fill("");
+  await make();
+  const third = await secretOf(page, "secret", "I have kept it");
+  await app.getByText("old secret until").waitFor({ state: "detached" });
+  await used(second, 401);
+  await used(third, 200);
+
+  await app.getByRole("button", { name: "Disable app" }).click();
+  await page.keyboard.press("Escape"); // nothing is done
+  await closed();
+  await used(third, 200);
+  await app.getByRole("button", { name: "Disable app" }).click();
+  await make();
+  await app.getByText("disabled").waitFor();
+  await used(third, 401);
+  await app.getByRole("button", { name: "Enable app" }).click();
+  await make();
+  await app.getByText("active").waitFor();
+  await used(third, 200);
+  await app.getByRole("button", { name: "Edit app" }).click();
+  await dialog.getByLabel("ends").fill("2030-01-02T03:04");
+  await make();
+  await app.getByText("until 2 Jan 2030, 03:04:00").waitFor();
+  await accessible(page, "keys");
+  await shot(page, "operator-keys");
+  await app.getByRole("button", { name: "Remove app" }).click();
+  const remove = dialog.getByRole("button", { name: "Remove", exact: true });
+  assert.equal(await remove.isDisabled(), true);
+  await dialog.getByRole("textbox").fill("app");
+  await remove.click();
+  await closed();
+  await app.waitFor({ state: "detached" });
+  await used(third, 401);
+  await visit(page, "Limits");
+  assert.equal(await few.count(), 0);
+
+  await visit(page, "Usage");
+  const sums = page.getByRole("region", { name: "Usage" }).locator("tbody tr");
+  await sums.filter({ hasText: "app" }).waitFor();
+  await page.getByLabel("model").check();
+  await page.getByLabel("day").check();
+  await page.getByLabel("key").uncheck();
+  const day = new Date().toISOString().slice(0, 10);
+  await sums.filter({ hasText: new RegExp(`dyno-1\\s*${day}`) }).waitFor();
+  await page.getByLabel("from").fill("2020-01-01");
+  await page.getByRole("alert").waitFor(); // of more days than there may be
+  await page.getByLabel("from").fill(day);
+  await sums.filter({ hasText: "dyno-1" }).first().waitFor();
+  assert.match(page.url(), /group=model%2Cday/);
+  await accessible(page, "usage in groups");
+  await shot(page, "operator-usage");
+
+  await visit(page, "Audit");
+  const audit = await page.locator("tbody tr").allInnerTexts();
+  assert.match(audit.find((line) => line.includes("rotated key app")), /admin\s+rotated key app/);
+  assert.match(audit.find((line) => line.includes("changed limit few") && line.includes("50")), /amount: 2\s+amount: 50/);
+  assert.match(audit.find((line) => line.includes("made team shop")), /–\s[^]*name: "<img src=x/);
+  assert.ok(!audit.join().includes("sk-"));
+  await accessible(page, "the audit");
+  await shot(page, "operator-audit");
+  await quiet(opened, ["400", "412"]);
+});
+
+test("deployments, and a button that resets their health", async () => {
+  const opened = await open(`${admin}/keys/`);
+  const { page, context } = opened;
+  let broken = true, away = true;
+  await context.route("**/api/v1/deployments**", (r) => {
+    if (r.request().method() === "POST" && away) {
+      away = false;
+      return r.fulfill({ status: 503, json: { error: { message: "the archive is away" } } });
+    }
+    if (r.request().method() === "POST") {
+      broken = false;
+      assert.match(r.request().url(), /\/deployments\/near%2F1\/reset$/);
+      return r.fulfill({ status: 204 });
+    }
+    return r.fulfill({ json: { items: [{ id: "near/1", name: "near", provider: hostile, models: ["dyno-1"], weight: 2, state: broken ? "open" : "closed", ...(broken && { until: "2030-01-02T03:04:05Z" }), in_flight: 3, calls: 12, failures: 4, declared: true }] } });
+  });
+  await visit(page, "Deployments");
+  assert.match(await rowOf(page, "near/1").innerText(), /not asked after failures until 2 Jan 2030[^]*in the file\s+3\s+12\s+4/);
+  await accessible(page, "deployments");
+  await page.getByRole("button", { name: "Reset health near/1" }).press("Enter");
+  await page.getByRole("alert").getByText("the archive is away").waitFor();
+  await page.getByRole("button", { name: "Reset health near/1" }).press("Enter");
+  await rowOf(page, "near/1").getByText("healthy").waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
+  await shot(page, "operator-deployments");
+  await quiet(opened, ["503"]);
+});
+
+test("an operator who may only read has no buttons", async () => {
+  const opened = await open(`${admin}/keys/`);
+  const { page, context } = opened;
+  await context.route("**/api/v1/me", (r) => r.fulfill({ json: { name: "oidc:someone", role: "reader" } }));
+  await page.reload();
+  await rowOf(page, "browser").waitFor();
+  for (const name of ["Teams", "Users", "Limits", "Keys"]) {
+    await visit(page, name);
+    assert.equal(await page.getByRole("button").count(), 0, name);
+  }
+  await quiet(opened);
+});
+
+test("lists by pages", patience, async () => {
+  for (let i = 0; i < 120; i++) assert.equal((await fetch(`${admin}/api/v1/users`, { method: "POST", body: JSON.stringify({ id: `u${String(i).padStart(3, "0")}`, ...(i === 7 && { name: "Seven" }) }) })).status, 201);
+  const opened = await open(`${admin}/keys/#/users`);
+  const { page } = opened;
+  await rowOf(page, "u000").waitFor();
+  await exactly(page.locator("tbody tr"), 50);
+  await page.getByRole("link", { name: "Next page" }).click();
+  await rowOf(page, "u050").waitFor();
+  assert.equal(await rowOf(page, "u049").count(), 0);
+  await page.getByRole("searchbox").fill("seven");
+  await rowOf(page, "u007").waitFor();
+  await exactly(page.locator("tbody tr"), 1);
+  await quiet(opened);
+});
+
+for (const theme of ["light", "dark"]) {
+  test(`the operator's page in Chinese, on a narrow screen, ${theme}`, patience, async () => {
+    const opened = await open(`${admin}/keys/`, { viewport: { width: 390, height: 800 }, locale: "zh-CN", colorScheme: theme });
+    const { page } = opened;
+    const dialog = page.getByRole("dialog");
+    const id = `k-${theme}`;
+    await page.getByRole("button", { name: "新建密钥" }).click();
+    await dialog.getByLabel("标识 ID").fill(id);
+    await dialog.getByLabel("名称", { exact: true }).fill(hostile);
+    await dialog.getByLabel("团队").fill("nobody");
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    await dialog.getByText("网关拒绝了一个字段").waitFor();
+    await accessible(page, `a form, ${theme}`);
+    assert.deepEqual(await english(page, "ui"), []);
+    assert.equal(await narrow(page), true);
+    await shot(page, `operator-narrow-form-${theme}`);
+    await dialog.getByLabel("团队").fill("");
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    const secret = await secretOf(page, "密钥值", "我已保存");
+    await used(secret, 200);
+    const row = rowOf(page, id);
+    await row.getByText("有效").waitFor();
+    assert.equal(await narrow(page), true);
+    await visit(page, "限额");
+    await page.getByRole("button", { name: "新建限额" }).click();
+    await dialog.getByLabel("标识 ID").last().fill(id);
+    await dialog.getByLabel("资源").selectOption("parallel");
+    await dialog.getByLabel("数量", { exact: true }).fill("0");
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    await page.locator("tbody tr", { hasText: id }).getByText("进行中的请求").waitFor();
+    await used(secret, 429);
+    assert.deepEqual(await english(page, "ui"), []);
+    await accessible(page, `limits, ${theme}`);
+    await page.locator("tbody tr", { hasText: id }).getByRole("button", { name: "删除" }).click();
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    await page.locator("tbody tr", { hasText: id }).waitFor({ state: "detached" });
+    await used(secret, 200);
+    await visit(page, "密钥");
+    await row.getByRole("button", { name: `轮换 ${id}` }).click();
+    await dialog.getByLabel("数值").fill("");
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    const next = await secretOf(page, "密钥值", "我已保存");
+    await used(secret, 401);
+    await used(next, 200);
+    await shot(page, `operator-narrow-${theme}`);
+    await row.getByRole("button", { name: `停用 ${id}` }).click();
+    await dialog.getByRole("button", { name: "执行修改" }).click();
+    await row.getByText("已停用").waitFor();
+    await used(next, 401);
+    for (const name of ["团队", "用户", "用量", "审计"]) {
+      await visit(page, name);
+      assert.equal(await narrow(page), true, name);
+      assert.deepEqual(await english(page, "ui"), [], name);
+      await accessible(page, `${name}, ${theme}`);
+      await shot(page, `operator-narrow-${name}-${theme}`);
+    }
+    await page.getByLabel("语言").selectOption("en");
+    await page.locator("h1", { hasText: "Audit" }).waitFor();
+    await quiet(opened, ["400"]);
+  });
+}
 
 for (const theme of ["light", "dark"]) {
   test(`in Chinese, on a narrow screen, ${theme}`, patience, async () => {

@@ -1,28 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { asked, ended, money, over, seconds, take, window } from "../src/bot/answer";
-import { botTexts, en, zh, type BotKey } from "../src/bot/texts";
+import { secondsOf } from "../src/bot/manage";
+import { own, ownZh } from "../src/bot/operatortexts";
+import { botTexts, en, zh } from "../src/bot/texts";
 import type { Message } from "../src/stream";
+import { complete } from "./complete";
 
-const keys = Object.keys(en) as BotKey[];
+const sources = import.meta.glob("../src/{bot/*,lists,dialog,shell}.ts", { query: "?raw", import: "default", eager: true });
+describe("texts of the operator's page", () => complete(own, ownZh, sources, /^(nav|new|act|state|length|usage)\.|^(enable|disable)\.|^(key|team|user|day|provider|deployment)$/));
 
 describe("texts of the bot's pages", () => {
-  test("both languages have the same", () => expect(Object.keys(zh).sort()).toEqual([...keys].sort()));
-  test.each(keys)("%s is there, with the same values to put in", (key) => {
-    const names = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort();
-    expect(zh[key]).not.toBe("");
-    expect(names(zh[key])).toEqual(names(en[key]));
-  });
-  test("Chinese is Chinese, with Chinese punctuation", () => {
-    for (const key of keys) {
-      expect(zh[key], key).toMatch(/[一-鿿]/);
-      expect(zh[key], key).not.toMatch(/[一-鿿][,;:()]|[,;()][一-鿿]/);
-    }
-  });
-  const sources = Object.values(import.meta.glob("../src/bot/*.ts", { query: "?raw", import: "default", eager: true }) as Record<string, string>)
-    .filter((s) => !s.startsWith("// Texts of"))
-    .join("\n");
-  const made = /^(plugin|resource|window|chat\.(kept|not_confirmed|conflict|unavailable))/; // names of them are made at run time
-  test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key}"`)).toBe(true));
+  complete(en, zh, sources, /^(plugin|resource|window|chat\.(kept|not_confirmed|conflict|unavailable))/); // names of them are made at run time
   test("what has no text stands for itself", () => expect(botTexts("zh").maybe("plugin.toString", "x")).toBe("x"));
 });
 
@@ -75,3 +63,5 @@ test("figures", () => {
   expect(money(50_000_000_000)).toBe("50");
   expect([86400, 7200, 90, 60].map(window)).toEqual([[1, "day"], [2, "hour"], [90, "second"], [1, "minute"]]);
 });
+
+test.each([["", 0], ["24h", 86400], ["24h0m0s", 86400], ["1h30m", 5400], ["1.5s", 1.5], ["250ms", 0.25], ["90m", 5400]])("the duration %s", (text, want) => expect(secondsOf(text)).toBe(want));

@@ -1,5 +1,5 @@
-// Package page has the gateway's pages, which web/ builds: a chat for users, and keys, budgets and usage for
-// operators. They are static files. Their data comes from the gateway's API, by the token in the browser's tab.
+// Package page has the gateway's pages, which web/ builds: a chat for users, and keys, limits, deployments, usage and
+// audit for operators. They are static files. Their data comes from the gateway's API, by the token in the browser's tab.
 package page
 
 import (

@@ -51,15 +51,6 @@ export interface KeyUsage {
   today: { requests: number; tokens: number; money: number } | null;
 }
 
-export interface KeyList {
-  keys: KeyUsage[];
-  total: number;
-  next?: number;
-  missing: string[];
-  upstreams: { name: string; model: string; ready: boolean; active: number; asked: number; failures: number }[];
-  archive: { kind: string; pending: number; failing: boolean };
-}
-
 export interface Past {
   history_id: string;
   count: number;
@@ -68,7 +59,7 @@ export interface Past {
 
 /** An answer that is an error. */
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly code = "", readonly after = 0) {
+  constructor(readonly status: number, message: string, readonly code = "", readonly after = 0, readonly param = "") {
     super(message);
   }
 }
@@ -89,12 +80,12 @@ export function forget(): void {
   sessionStorage.removeItem(kept);
 }
 
-async function refused(r: Response): Promise<Refused> {
+export async function refused(r: Response): Promise<Refused> {
   const text = await r.text();
   const after = Number(r.headers.get("Retry-After") ?? 0) || 0;
   try {
-    const e = (JSON.parse(text) as { error: { message: string; code?: string | null } }).error;
-    return new Refused(r.status, String(e.message), e.code ?? "", after);
+    const e = (JSON.parse(text) as { error: { message: string; code?: string | null; param?: string | null } }).error;
+    return new Refused(r.status, String(e.message), e.code ?? "", after, e.param ?? "");
   } catch {
     return new Refused(r.status, text.trim().slice(0, 500) || r.statusText, "", after);
   }

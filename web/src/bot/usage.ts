@@ -1,18 +1,18 @@
 import { h, table, type Child } from "../dom";
 import { money, window as windowOf } from "./answer";
-import { get, type KeyList, type KeyUsage, type Limit } from "./api";
+import { get, type KeyUsage, type Limit } from "./api";
 import { problem, type App, type Page } from "./app";
 import type { BotTexts } from "./texts";
 
-const amount = (l: { resource: string }, v: number) => (l.resource === "money" ? money(v) : v.toLocaleString("en"));
+export const amount = (l: { resource: string }, v: number) => (l.resource === "money" ? money(v) : v.toLocaleString("en"));
 
-function windowText(t: BotTexts, l: Limit): string {
+export function windowText(t: BotTexts, l: Limit): string {
   if (l.window_seconds === 0) return t("window.ever");
   const [n, unit] = windowOf(l.window_seconds);
   return t(`window.${unit}`, { n });
 }
 
-function share(t: BotTexts, l: Limit): Child {
+export function share(t: BotTexts, l: Limit): Child {
   if (l.used === null) return t("usage.unknown");
   const part = l.amount > 0 ? Math.min(1, l.used / l.amount) : 1;
   return h("meter", { min: 0, max: 1, high: 0.8, optimum: 0, value: part, "aria-label": `${t.maybe(`resource.${l.resource}`, l.resource)}: ${Math.round(100 * part)} %` });
@@ -57,37 +57,4 @@ export function usage(app: App): Page {
       h("section", {}, h("h2", {}, t("usage.today")), u.today && h("dl", {}, (["requests", "tokens", "money"] as const).map((r) => [h("dt", {}, t(`resource.${r}`)), h("dd", {}, amount({ resource: r }, u.today![r]))]))),
     ]),
   };
-}
-
-/** All keys, for operators of the gateway. */
-export function keys(app: App): Page {
-  const { t } = app;
-  let offset = 0;
-  const draw = (list: KeyList): Child[] => {
-    const turn = (to: number, text: string) => h("button", { type: "button", click: () => { offset = to; box.replaceChildren(...pieces()); } }, text);
-    return [
-      list.missing.length > 0 && h("p", { class: "alarm", role: "status" }, t("keys.missing"), " ", h("span", { lang: "en" }, list.missing.join("; "))),
-      table(t("keys.title"), [
-        { head: t("keys.key"), left: true }, { head: t("keys.models"), left: true }, { head: t("keys.limits"), left: true }, { head: t("keys.requests") }, { head: t("keys.tokens") }, { head: t("keys.money") },
-      ], list.keys.map((k) => [
-        k.key, k.models?.join(", ") ?? t("keys.all"),
-        k.limits.length === 0 ? t("keys.unlimited") : h("ul", { class: "budgets" }, k.limits.map((l) => h("li", {}, t("keys.of", {
-          used: l.used === null ? t("usage.unknown") : amount(l, l.used), amount: amount(l, l.amount), resource: t.maybe(`resource.${l.resource}`, l.resource), window: windowText(t, l),
-        }), " ", l.used !== null && share(t, l)))),
-        ...(["requests", "tokens", "money"] as const).map((r) => (k.today ? amount({ resource: r }, k.today[r]) : t("usage.unknown"))),
-      ])),
-      h("p", { class: "controls" }, t("keys.page", { from: list.keys.length > 0 ? offset + 1 : 0, to: offset + list.keys.length, total: list.total }),
-        offset > 0 && turn(0, t("keys.first")), list.next !== undefined && turn(list.next, t("keys.next"))),
-      h("section", {}, h("h2", {}, t("keys.upstreams")), table(t("keys.upstreams"), [
-        { head: t("keys.upstream"), left: true }, { head: t("keys.model"), left: true }, { head: t("keys.state"), left: true }, { head: t("keys.active") }, { head: t("keys.asked") }, { head: t("keys.failures") },
-      ], list.upstreams.map((u) => [
-        u.name, u.model, h("span", { class: u.ready ? "badge good" : "badge bad" }, t(u.ready ? "keys.ready" : "keys.cooling")), u.active.toLocaleString("en"), u.asked.toLocaleString("en"), u.failures.toLocaleString("en"),
-      ]))),
-      h("section", {}, h("h2", {}, t("keys.archive")), h("p", {}, t("keys.archiveState", { kind: list.archive.kind, n: list.archive.pending.toLocaleString("en") }), list.archive.failing && [" ", t("keys.archiveFailing")])),
-    ];
-  };
-  const pieces = () => loaded<KeyList>(app, () => `list?offset=${offset}`, draw);
-  const box = h("div", {});
-  box.append(...pieces());
-  return { title: t("keys.title"), content: box };
 }
