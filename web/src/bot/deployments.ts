@@ -30,7 +30,7 @@ export function deployments(app: App): Page {
   const { host, load } = part(app, async () => {
     const use = await inUse(app.signal);
     return [
-      app.managed ? await list().catch((error: unknown) => { if ((error as { status?: number }).status === 404) return upstreams(use); throw error; }) : upstreams(use),
+      app.managed ? await list() : upstreams(use),
       h("section", {}, h("h2", {}, t("archive")), h("p", {}, t("archive.state", { kind: use.archive.kind, n: number(use.archive.pending) }), use.archive.failing && [" ", t("archive.failing")])),
     ];
   });
