@@ -24,7 +24,10 @@ var packages = []clientPackage{
 	{"openai-node", "node", "node_modules/openai/package.json", ".mjs"},
 }
 
-var langchain = clientPackage{"langchain-openai", "python3", "python-langchain/langchain_openai/__init__.py", ".py"}
+var (
+	langchain = clientPackage{"langchain-openai", "python3", "python-langchain/langchain_openai/__init__.py", ".py"}
+	litellm   = clientPackage{"litellm", "python3", "python-litellm/litellm/__init__.py", ".py"}
+)
 
 // run runs a program that uses the package, and returns what it prints. It skips the test without the package.
 func (c clientPackage) run(t *testing.T, program string, args ...string) []byte {

@@ -148,16 +148,66 @@ func TestClientsOfVendors(t *testing.T) {
 			for _, d := range dialects {
 				args, want[string(d)] = append(args, string(d)), wantAt(d, p)
 			}
-			var got, wanted any
-			if err := json.Unmarshal(p.run(t, program, args...), &got); err != nil {
-				t.Fatal(err)
-			}
-			text, _ := json.Marshal(want)
-			_ = json.Unmarshal(text, &wanted)
-			if diff := cmp.Diff(wanted, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			compareJSON(t, p.run(t, program, args...), want)
 		})
+	}
+}
+
+// wantLiteLLM has what LiteLLM's SDK gets from a vendor, in OpenAI's form or in Anthropic's.
+func wantLiteLLM(d upstream.Dialect, form string) object {
+	isAnthropic, isOllama := form == "anthropic", d == upstream.Ollama
+	chat := func(streamed bool) object {
+		after := `{"city":"Paris"} rain 0, {"city":"Rome \"south\""} rain 1`
+		switch {
+		case isAnthropic && (d == upstream.VLLM || d == upstream.Azure): // which get the text of arguments, and not an object
+			after = strings.ReplaceAll(after, ":", ": ")
+		// It sends signatures of Anthropic's thinking back, and those of Gemini's calls unless they were streamed.
+		case d == upstream.Anthropic, !isAnthropic && d != upstream.Azure && (d != upstream.Gemini || !streamed):
+			after += " proven"
+		}
+		return object{
+			"text": "hello", "finish": "stop", "usage": usageAt(d)[:3], "after": after,
+			"calls": []any{"tool_calls", "I ask.", []any{"weather", object{"city": "Paris"}}, []any{"weather", object{"city": `Rome "south"`}}},
+			"image": map[bool]string{true: "image of 70 bytes", false: "image/png of 70 bytes"}[isOllama],
+		}
+	}
+	want := object{
+		"whole": chat(false), "streamed": chat(true), "schema": object{"city": "Paris", "degrees": 21},
+		"stops":  []any{"length", map[bool]string{true: "stop", false: "content_filter"}[isOllama]},
+		"errors": []any{[]any{"BadRequestError", 400, true}, []any{"BadGatewayError", 502, true}, []any{"RateLimitError", 429, true}},
+	}
+	if isAnthropic && isOllama { // it asks for a schema by requiring a tool
+		want["schema"] = []any{"BadRequestError", 400, false}
+	}
+	return want
+}
+
+// TestLiteLLM: LiteLLM's SDK gets the answers of servers of all dialects, in two forms, and embeddings.
+func TestLiteLLM(t *testing.T) {
+	list := vendors()
+	b := atVendors(t, list, nil)
+	passed, _ := atDocumented(t, nil)
+	args, want := []string{b.url, secretOf("key"), passed.url}, object{"embedding": []any{[]any{0.0023064255, -0.009327292}, 8}}
+	for _, d := range slices.Sorted(maps.Keys(list)) {
+		args = append(args, string(d))
+		for _, form := range []string{"openai", "anthropic"} {
+			want[form+"/"+string(d)] = wantLiteLLM(d, form)
+		}
+	}
+	compareJSON(t, litellm.run(t, "dialects_litellm", args...), want)
+}
+
+// compareJSON compares what a program has printed.
+func compareJSON(t *testing.T, printed []byte, want object) {
+	t.Helper()
+	var got, wanted any
+	if err := json.Unmarshal(printed, &got); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(want)
+	_ = json.Unmarshal(text, &wanted)
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -70,10 +70,14 @@ func script(q vendorQuestion) vendorAnswer {
 	case "image":
 		return vendorAnswer{text: strings.Join(q.images, ", ")}
 	case "schema":
-		if !q.schema {
+		const answer, tool = `{"city":"Paris","degrees":21}`, "json_tool_call" // of LiteLLM, in Anthropic's form
+		switch {
+		case slices.Contains(q.tools, tool):
+			return vendorAnswer{calls: []vendorCall{{id: "call_1", name: tool, args: answer}}}
+		case !q.schema:
 			return vendorAnswer{text: "no schema"}
 		}
-		return vendorAnswer{text: `{"city":"Paris","degrees":21}`}
+		return vendorAnswer{text: answer}
 	case "length", "filter", "broken":
 		return vendorAnswer{text: "hel", stop: verb}
 	case "400", "401", "429", "529":
@@ -689,6 +693,7 @@ func askOllama(r *http.Request, body []byte) (q vendorQuestion, err error) {
 	}
 	q.most = a.Config.NumPredict
 	q.stream, q.schema = a.Stream == nil || *a.Stream, len(a.Format) > 0 && a.Format[0] == '{'
+	q.tools = completionTools(a.Tools)
 	for _, m := range a.Messages {
 		if m.Role == "tool" {
 			at := slices.IndexFunc(q.calls, func(c vendorCall) bool { return c.id == m.ID && c.name == m.Tool })
@@ -782,6 +787,13 @@ type completionTool struct {
 	} `json:"function"`
 }
 
+func completionTools(list []completionTool) (names []string) {
+	for _, tool := range list {
+		names = append(names, tool.Function.Name)
+	}
+	return names
+}
+
 type completionPart struct {
 	Type  string `json:"type"`
 	Text  string `json:"text"`
@@ -816,6 +828,8 @@ type completionRequest struct {
 		Annotations any `json:"annotations"`
 		Function    any `json:"function_call"`
 		Parsed      any `json:"parsed"`
+		Specific    any `json:"provider_specific_fields"` // of LiteLLM's SDK
+		Thoughts    any `json:"thinking_blocks"`
 	} `json:"messages"`
 	Tools           []completionTool `json:"tools"`
 	ToolChoice      any              `json:"tool_choice"`
@@ -854,7 +868,7 @@ func askCompletion(body []byte) (q vendorQuestion, err error) {
 		return q, err
 	}
 	q.most = max(a.MaxTokens, a.MaxCompletion)
-	q.stream, q.schema = a.Stream, a.ResponseFormat["type"] == "json_schema"
+	q.stream, q.schema, q.tools = a.Stream, a.ResponseFormat["type"] == "json_schema", completionTools(a.Tools)
 	for _, m := range a.Messages {
 		parts, err := partsOf(m.Content, func(s string) completionPart { return completionPart{Type: "text", Text: s} })
 		if err != nil {

@@ -212,10 +212,12 @@ func (o *Object) Left(each func(field string, value json.RawMessage)) {
 }
 
 // NoteLeft notes each field that is left as an OtherField: the neutral form has no place for it. What OpenAI's SDKs have
-// parsed of an answer's text comes back next to that text, and says nothing more.
+// parsed of an answer's text comes back next to that text, and LiteLLM's SDK repeats fields of an answer: they say
+// nothing more.
 func (o *Object) NoteLeft(r *Request) {
-	delete(o.fields, "parsed")
-	delete(o.fields, "parsed_arguments")
+	for _, repeated := range []string{"parsed", "parsed_arguments", "provider_specific_fields"} {
+		delete(o.fields, repeated)
+	}
 	o.Left(func(field string, _ json.RawMessage) { o.Note(r, OtherField, field) })
 }
 

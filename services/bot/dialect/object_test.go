@@ -38,7 +38,7 @@ func read(body string) (string, *dialect.Request, error) {
 // TestObject: fields are taken out, and what is left is noted with its path.
 func TestObject(t *testing.T) {
 	text, r, err := read(`{"text":"a","p":0.5,"max":7,"store":true,"x":{"y":1},"gone":null,
-		"list":[{"content":"b"},{"content":[{"type":"t","text":"c","z":1,"parsed":{"c":1},"parsed_arguments":{}}],"w":2}],"schema":{"of":{"type":"object"},"v":null}}`)
+		"list":[{"content":"b"},{"content":[{"type":"t","text":"c","z":1,"parsed":{"c":1},"parsed_arguments":{},"provider_specific_fields":{"a":1}}],"w":2}],"schema":{"of":{"type":"object"},"v":null}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
