@@ -74,6 +74,9 @@ func keyField(h http.Header) string {
 // credentials verifies the credentials of a request.
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 	text := keyField(r.Header)
+	if text == "" && reply.FormOf(r.URL.Path) == openai.Contents {
+		text = r.URL.Query().Get("key") // as Google's API takes it
+	}
 	if field := r.Header.Get("Authorization"); field != "" {
 		scheme, rest, _ := strings.Cut(field, " ")
 		if text = rest; !strings.EqualFold(scheme, "Bearer") || text == "" {

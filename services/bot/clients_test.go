@@ -27,6 +27,7 @@ var packages = []clientPackage{
 var (
 	langchain = clientPackage{"langchain-openai", "python3", "python-langchain/langchain_openai/__init__.py", ".py"}
 	litellm   = clientPackage{"litellm", "python3", "python-litellm/litellm/__init__.py", ".py"}
+	genai     = clientPackage{"google-genai", "python3", "python-genai/google/genai/__init__.py", ".py"}
 )
 
 // run runs a program that uses the package, and returns what it prints. It skips the test without the package.
@@ -42,7 +43,8 @@ func (c clientPackage) run(t *testing.T, program string, args ...string) []byte 
 	cmd := exec.CommandContext(t.Context(), c.command, append([]string{program + c.extension}, args...)...) //nolint:gosec // a program of that folder
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
 	// Nobody else is told of what is asked here, whatever is set around the test.
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Dir(filepath.Dir(c.needs))+":python", "LANGSMITH_TRACING=false", "LANGCHAIN_TRACING_V2=false")
+	path, _, _ := strings.Cut(c.needs, "/")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+path+":python", "LANGSMITH_TRACING=false", "LANGCHAIN_TRACING_V2=false")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -247,7 +247,7 @@ type Config struct {
 	SessionWaiters      int           `yaml:"session_waiters" range:"0..1024" default:"8" doc:"turns of one conversation that may wait; beyond: 409"`
 	SessionLease        time.Duration `yaml:"session_lease" range:"300ms..1h" default:"30s" doc:"how long a turn still has its conversation when its gateway has died"`
 	ChatDisconnect      Disconnect    `yaml:"chat_disconnect" oneof:"cancel drain" default:"drain" doc:"of answers of /v1/bot/chat whose client has left; drain: the answer is completed and the turn kept; cancel: it is ended"`
-	ModelDisconnect     Disconnect    `yaml:"model_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/chat/completions"`
+	ModelDisconnect     Disconnect    `yaml:"model_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/chat/completions and of the Gemini API"`
 	ResponsesDisconnect Disconnect    `yaml:"responses_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/responses"`
 	MessagesDisconnect  Disconnect    `yaml:"messages_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/messages"`
 	DrainTime           time.Duration `yaml:"drain_time" range:"1ms..1h" default:"30s" doc:"how long drain lets an answer go on"`

@@ -224,7 +224,7 @@ func refusedModel(name string) *reply.Refusal {
 // reservation returns the most that the answer may use; nil without limits.
 func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusal) {
 	r, limits := x.request, x.who.key.limitsOf(x.request.Model)
-	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) && r.Endpoint != openai.Tokens {
+	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Tokens || l.Resource == store.Money }) && !r.Endpoint.Counts() {
 		x.bound()
 		if r.HasHiddenContext() {
 			r.PromptTokens += x.g.cfg.ContextTokens
@@ -241,7 +241,7 @@ func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservat
 		return nil, nil
 	}
 	cost := store.Cost{Requests: 1}
-	if x.request.Endpoint != openai.Tokens { // counting uses none
+	if !x.request.Endpoint.Counts() { // counting uses none
 		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model, now).Of(u)
 	}
 	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {

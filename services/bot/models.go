@@ -45,6 +45,7 @@ func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request, who identity
 type modelCall struct {
 	exchange
 	endpoint openai.Endpoint
+	parse    func(body []byte) (*openai.Request, error)
 	whole    []byte // the answer, if it is not a stream
 	relay    relay.Relay
 	// For a stream of /v1/responses: its first event, the number of the next one, and whether the upstream's last
@@ -56,7 +57,33 @@ type modelCall struct {
 
 // model serves the endpoints for models.
 func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoint) *reply.Refusal {
-	m := &modelCall{endpoint: e}
+	return g.serve(w, r, e, func(body []byte) (*openai.Request, error) { return g.parts.Codec.Parse(e, body) })
+}
+
+// contents serves the Gemini API. Its paths end with the model's name and a method.
+func (g *Gateway) contents(w http.ResponseWriter, r *http.Request) *reply.Refusal {
+	call := r.PathValue("call")
+	at := max(0, strings.LastIndexByte(call, ':'))
+	model, method, e := call[:at], call[at:], openai.Contents
+	switch method {
+	case ":generateContent":
+	case ":streamGenerateContent":
+		if r.URL.Query().Get("alt") != "sse" {
+			return &reply.Refusal{Status: http.StatusBadRequest, Param: "alt", Text: "alt: want sse: streams are server-sent events here"}
+		}
+	case ":countTokens":
+		e = openai.ContentTokens
+	default:
+		return nothingServed(r)
+	}
+	return g.serve(w, r, e, func(body []byte) (*openai.Request, error) {
+		return g.parts.Codec.ParseContents(e, model, method == ":streamGenerateContent", body)
+	})
+}
+
+// serve serves a request to a model.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, e openai.Endpoint, parse func(body []byte) (*openai.Request, error)) *reply.Refusal {
+	m := &modelCall{endpoint: e, parse: parse}
 	m.begin(g, w, r, e.String())
 	defer m.close()
 	return m.stages(m.authenticate, m.limit, m.admit, m.gather, m.upstream, m.deliver, m.record)
@@ -68,7 +95,7 @@ func (m *modelCall) admit() *reply.Refusal {
 	m.g.stats.Masked("in", masked)
 	var fault *openai.RequestError
 	var err error
-	if m.request, err = m.g.parts.Codec.Parse(m.endpoint, body); errors.As(err, &fault) {
+	if m.request, err = m.parse(body); errors.As(err, &fault) {
 		return &reply.Refusal{Status: http.StatusBadRequest, Param: fault.Field, Text: fault.Error()}
 	}
 	if refused := m.passHeader(); refused != nil {
@@ -111,16 +138,16 @@ func (m *modelCall) gather() *reply.Refusal {
 		return refused
 	}
 	c := &m.g.cfg
-	disconnect := [openai.Endpoints]Disconnect{c.ModelDisconnect, c.ResponsesDisconnect, c.MessagesDisconnect, Cancel}[m.endpoint]
+	disconnect := [openai.Endpoints]Disconnect{c.ModelDisconnect, c.ResponsesDisconnect, c.MessagesDisconnect, Cancel, c.ModelDisconnect, Cancel}[m.endpoint]
 	m.ctx = answer.New(m.r.Context(), m.g.answering, m.g.drainTime(disconnect))
 	return nil
 }
 
 // upstream asks for the answer, which may come from the cache. Tokens that no upstream counts are estimated.
 func (m *modelCall) upstream() *reply.Refusal {
-	if m.endpoint == openai.Tokens && !m.who.key.pool.CountsTokens(m.request.Model) {
+	if m.endpoint.Counts() && !m.who.key.pool.CountsTokens(m.endpoint, m.request.Model) {
 		m.w.Header().Set("X-Dyno-Estimated", "true")
-		m.answer = &upstream.Answer{Body: openai.AppendTokens(nil, m.request.PromptTokens)}
+		m.answer = &upstream.Answer{Body: openai.AppendTokens(nil, m.endpoint, m.request.PromptTokens)}
 		return nil
 	}
 	m.ask(true)

@@ -130,17 +130,20 @@ func (g *Gateway) routes() http.Handler {
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Responses) })
 	handle("POST /v1/messages", "messages", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Messages) })
 	handle("POST /v1/messages/count_tokens", "count_tokens", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Tokens) })
+	handle("POST /v1/models/{call...}", "contents", g.contents)
 	for _, o := range openai.Operations {
 		handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o) })
 	}
 	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
-	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
-		return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
-	})
+	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal { return nothingServed(r) })
 	if g.cfg.Page {
 		page.Chat(mux)
 	}
 	return mux
+}
+
+func nothingServed(r *http.Request) *reply.Refusal {
+	return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
 }
 
 // needless refuses a body that its method does not have. Over HTTP/2, an unread one would block others on the connection.
@@ -158,8 +161,8 @@ func setID(h http.Header) {
 	h.Set("X-Request-Id", id)
 }
 
-// atVersion sets IDs, and serves the paths of clients' libraries without /v1 as those with it: some libraries expect it
-// in their base URL, and others do not.
+// atVersion sets IDs, and serves the paths of clients' libraries without /v1, and with /v1beta of Google's, as those with
+// /v1: some libraries expect it in their base URL, and others do not.
 func atVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setID(w.Header())
@@ -170,9 +173,9 @@ func atVersion(next http.Handler) http.Handler {
 // versioned returns a request with the version in its path.
 func versioned(r *http.Request) *http.Request {
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio":
+	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "v1beta":
 		u, with := *r.URL, *r
-		u.Path, u.RawPath = "/v1"+u.Path, ""
+		u.Path, u.RawPath = "/v1"+strings.TrimPrefix(u.Path, "/v1beta"), ""
 		with.URL = &u
 		return &with
 	}

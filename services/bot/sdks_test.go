@@ -197,6 +197,40 @@ func TestLiteLLM(t *testing.T) {
 	compareJSON(t, litellm.run(t, "dialects_litellm", args...), want)
 }
 
+// TestGenAI: Google's client gets the answers of servers of all dialects, and those of its own pass as they are.
+func TestGenAI(t *testing.T) {
+	list := vendors()
+	b := atVendors(t, list, nil)
+	args, want := []string{b.url, secretOf("key")}, object{}
+	for _, d := range slices.Sorted(maps.Keys(list)) {
+		args = append(args, string(d))
+		used, after, thought := usageAt(d), `{"city":"Paris"} rain 0, {"city":"Rome \"south\""} rain 1 proven`, vendorThought
+		switch d {
+		case upstream.Azure: // which shows no thinking
+			thought, after = "", strings.TrimSuffix(after, " proven")
+			fallthrough
+		case upstream.VLLM: // which get the text of arguments
+			after = strings.ReplaceAll(after, ":", ": ")
+		}
+		chat := object{
+			"text": "hello", "finish": "STOP", "usage": []int{used[0], used[1], used[2] - used[3], used[3], used[0] + used[2]}, "thinking": []string{thought, "hello"},
+			"calls": []any{"STOP", "I ask.", []any{"weather", object{"city": "Paris"}}, []any{"weather", object{"city": `Rome "south"`}}}, "after": after,
+			"image":  map[bool]string{true: "image of 70 bytes", false: "image/png of 70 bytes"}[d == upstream.Ollama],
+			"schema": object{"city": "Paris", "degrees": 21},
+		}
+		want[string(d)] = object{
+			"whole": chat, "streamed": chat, "parsed": object{"city": "Paris", "degrees": 21}, "broken": []any{"ServerError", 502, "UNAVAILABLE", true},
+			"stops":   []string{"MAX_TOKENS", map[bool]string{true: "STOP", false: "SAFETY"}[d == upstream.Ollama]},
+			"counted": map[bool]int{true: 31, false: 12}[d == upstream.Gemini], // others' are estimated
+			"errors": []any{
+				[]any{"ClientError", 400, "INVALID_ARGUMENT", true}, []any{"ServerError", 502, "UNAVAILABLE", true},
+				[]any{"ClientError", 429, "RESOURCE_EXHAUSTED", true}, []any{"ServerError", 503, "UNAVAILABLE", true},
+			},
+		}
+	}
+	compareJSON(t, genai.run(t, "dialects_genai", args...), want)
+}
+
 // compareJSON compares what a program has printed.
 func compareJSON(t *testing.T, printed []byte, want object) {
 	t.Helper()

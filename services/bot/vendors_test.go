@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
 )
 
@@ -161,6 +162,10 @@ func (v vendor) serve(t *testing.T) *httptest.Server {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // the client has gone
+		}
+		if strings.HasSuffix(r.URL.Path, "/models/own:countTokens") && v.name == "gemini" {
+			_, _ = io.WriteString(w, `{"totalTokens":31}`)
+			return
 		}
 		q, err := v.ask(r, body)
 		if err == nil && r.Header.Get("Content-Type") != "application/json" {
@@ -503,6 +508,7 @@ type geminiRequest struct {
 			Name        string `json:"name"`
 			Description string `json:"description"`
 			Schema      object `json:"parametersJsonSchema"`
+			Own         object `json:"parameters"`
 		} `json:"functionDeclarations"`
 	} `json:"tools"`
 	ToolConfig struct {
@@ -522,6 +528,7 @@ type geminiRequest struct {
 		FrequencyPenalty *float64 `json:"frequencyPenalty"`
 		MIME             string   `json:"responseMimeType"`
 		Schema           object   `json:"responseJsonSchema"`
+		Own              object   `json:"responseSchema"`
 		Thinking         struct {
 			Include bool   `json:"includeThoughts"`
 			Budget  *int   `json:"thinkingBudget"`
@@ -530,8 +537,11 @@ type geminiRequest struct {
 	} `json:"generationConfig"`
 }
 
+var geminiSnake = regexp.MustCompile(`"[a-z]+_[a-z_]+":`)
+
 func askGemini(r *http.Request, body []byte) (q vendorQuestion, err error) {
 	var a geminiRequest
+	body = geminiSnake.ReplaceAllFunc(body, func(name []byte) []byte { return []byte(openai.InCamel(string(name))) }) // it takes both
 	q.stream = r.URL.RequestURI() == "/v1/models/own:streamGenerateContent?alt=sse"
 	if err := errors.Join(
 		want(q.stream || r.URL.RequestURI() == "/v1/models/own:generateContent", "asked at %s", r.URL),
@@ -545,7 +555,7 @@ func askGemini(r *http.Request, body []byte) (q vendorQuestion, err error) {
 	); err != nil {
 		return q, err
 	}
-	q.schema, q.most = a.Config.Schema != nil, a.Config.MaxOutputTokens
+	q.schema, q.most = a.Config.Schema != nil || a.Config.Own != nil, a.Config.MaxOutputTokens
 	for _, tool := range a.Tools {
 		for _, f := range tool.Functions {
 			q.tools = append(q.tools, f.Name)
@@ -567,15 +577,15 @@ func askGemini(r *http.Request, body []byte) (q vendorQuestion, err error) {
 				q.proven = len(open) == 0 && p.Signature == vendorSignature || q.proven && p.Signature == ""
 				open = append(open, vendorCall{id: p.Call.ID, name: p.Call.Name, args: string(args)})
 			case p.Response != nil:
-				at := slices.IndexFunc(open, func(c vendorCall) bool { return c.id == p.Response.ID && c.name == p.Response.Name })
+				at := slices.IndexFunc(open, func(c vendorCall) bool { return c.id == p.Response.ID && c.name == p.Response.Name && c.result == "" })
 				if err = want(c.Role == "user" && at >= 0 && p.Response.Response != nil, "functionResponse"); err != nil {
 					return q, err
 				}
 				answered++
-				open[at].result, _ = p.Response.Response["output"].(string)
+				open[at].result = fmt.Sprint(cmp.Or(p.Response.Response["output"], p.Response.Response["result"]))
 			case p.Inline != nil:
 				var image string
-				image, err = imageOf(p.Inline.Kind, p.Inline.Data)
+				image, err = imageOf(p.Inline.Kind, strings.NewReplacer("-", "+", "_", "/").Replace(p.Inline.Data)) // it takes both
 				q.images = append(q.images, image)
 			case p.Text == nil || *p.Text == "" && p.Signature == "":
 				err = want(false, "a part must have one data field")

@@ -145,6 +145,18 @@ func (o *Object) Object(field string) *Object {
 	return within
 }
 
+// Camel renames fields such as max_tokens to maxTokens, and returns o, which may be nil: Google's forms may have either.
+func (o *Object) Camel() *Object {
+	if o == nil {
+		return nil
+	}
+	var twice string
+	if o.fields, twice = openai.InCamels(o.fields); twice != "" {
+		o.Fail(twice, "is there twice")
+	}
+	return o
+}
+
 // Objects takes out a list of objects.
 func (o *Object) Objects(field string) (list []*Object) {
 	var elements []json.RawMessage

@@ -101,7 +101,8 @@ func isName(rest []byte) bool {
 // Fields that hold only base64; data only within others. Sealed ones may use the alphabet of URLs.
 var (
 	files  = []string{"file_data", "b64_json", "partial_image_b64"}
-	within = []string{"input_audio", "audio", "source", "inline_data", "inlineData"}
+	within = []string{"input_audio", "audio", "source"}
+	inline = []string{"inline_data", "inlineData"} // Google's libraries use the alphabet of URLs
 	sealed = []string{"encrypted_content", "signature", "thought_signature", "thoughtSignature"}
 	often  = []string{"data", "result", "image", "audio", "file", "bytes", "base64", "blob", "content"}
 )
@@ -117,7 +118,7 @@ func (p *path) form(value []byte) form {
 		if only64(value, "") {
 			return all64
 		}
-	case slices.Contains(sealed, p.key):
+	case slices.Contains(sealed, p.key), p.key == "data" && slices.Contains(inline, outer):
 		if only64(value, "-_") {
 			return all64
 		}

@@ -75,7 +75,7 @@ func New(upstreams, plugins []string) *Stats {
 
 // begin sets counters to 0: a rate needs a first value.
 func (s *Stats) begin(upstreams, plugins []string) {
-	endpoints := []string{"bot", openai.Chat.String(), openai.Responses.String(), openai.Messages.String(), openai.Tokens.String()}
+	endpoints := []string{"bot", openai.Chat.String(), openai.Responses.String(), openai.Messages.String(), openai.Tokens.String(), openai.Contents.String(), openai.ContentTokens.String()}
 	for _, o := range openai.Operations {
 		endpoints = append(endpoints, o.Name)
 	}

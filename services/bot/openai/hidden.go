@@ -10,6 +10,7 @@ import (
 // results of its own tools. It scans the request without a library, which would take more stack than all other work.
 func (r *Request) HasHiddenContext() bool {
 	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Messages && r.says("mcp_servers") || r.Endpoint == Chat && r.says("web_search_options") ||
+		r.Endpoint.HasModel() && (hidden.Match(r.fields["tools"]) || hidden.Match(r.fields["contents"])) ||
 		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[inputField(r.Endpoint)], (*walker).refers)
 }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ const (
 )
 
 // hasMedia are texts of which a value with media has one.
-var hasMedia = []string{";base64,", `"image_url"`, `"input_audio"`, `"file_data"`, `"source"`}
+var hasMedia = []string{";base64,", `"image_url"`, `"input_audio"`, `"file_data"`, `"source"`, `"inlineData"`, `"inline_data"`}
 
 // estimateTokens estimates the tokens of a value: messages, input, or the description of tools.
 func estimateTokens(value []byte) int {
@@ -31,7 +32,7 @@ func estimateTokens(value []byte) int {
 // media walks a value and counts text and media.
 type media struct {
 	within []byte // the name of the current object
-	source string // what it has, if it is a source of /v1/messages: text, a file or an image
+	source string // what it has, if it is a source of /v1/messages or the data of a part of the Gemini API: text, a file or an image
 	scanner
 	bytes, tokens int
 }
@@ -45,7 +46,7 @@ func (m *media) value(name []byte) bool {
 	switch m.b[m.at] {
 	case '{':
 		defer func(outer []byte) { m.within = outer }(m.within)
-		if m.within = name; string(name) == "source" {
+		if m.within = name; isSource(name) {
 			m.source = m.sourceKind()
 		}
 		return m.list('{', '}', func() bool {
@@ -62,15 +63,21 @@ func (m *media) value(name []byte) bool {
 	return m.skip()
 }
 
-// sourceKind looks ahead for what a source of /v1/messages has.
+// isSource reports whether a field has media, and says of which type.
+func isSource(name []byte) bool {
+	return slices.Contains([]string{"source", "inlineData", "inline_data"}, string(name))
+}
+
+// sourceKind looks ahead for what such a field has.
 func (m *media) sourceKind() string {
 	ahead, kind, form := m.scanner, "", ""
 	ahead.fields(func(name []byte) (ok bool) {
 		switch string(name) {
 		case "type":
 			kind, ok = ahead.stringValue()
-		case "media_type":
+		case "media_type", "mimeType", "mime_type":
 			form, ok = ahead.stringValue()
+			kind = cmp.Or(kind, "base64")
 		default:
 			return ahead.skip()
 		}
@@ -89,7 +96,7 @@ func (m *media) sourceKind() string {
 func (m *media) count(name, text []byte) {
 	tokens := 0
 	source := ""
-	if string(m.within) == "source" {
+	if isSource(m.within) {
 		source = m.source
 	}
 	switch string(name) {

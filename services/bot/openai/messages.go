@@ -108,12 +108,15 @@ func (c Codec) parseMessage(body []byte) (r Reply, err error) {
 	return r, nil
 }
 
-// parseTokens parses an answer of /v1/messages/count_tokens. It uses no tokens.
-func (c Codec) parseTokens(body []byte) (Reply, error) {
+// countFields have the number in an answer that counts tokens.
+var countFields = map[Endpoint]string{Tokens: "input_tokens", ContentTokens: "totalTokens"}
+
+// parseTokens parses an answer that counts tokens. It uses none.
+func (c Codec) parseTokens(e Endpoint, body []byte) (Reply, error) {
 	s, there := scanner{b: body}, false
 	ok := s.object(func(name []byte) bool {
 		value, ok := s.value()
-		if string(name) == "input_tokens" {
+		if string(name) == countFields[e] {
 			_, there = whole(value)
 		}
 		return ok
@@ -122,14 +125,14 @@ func (c Codec) parseTokens(body []byte) (Reply, error) {
 	case !ok || !s.end():
 		return Reply{}, s.formError()
 	case !there:
-		return Reply{}, c.none(body, "it has no input_tokens")
+		return Reply{}, c.none(body, "it has no "+countFields[e])
 	}
 	return Reply{Usage: &Usage{}}, nil
 }
 
-// AppendTokens appends an answer of /v1/messages/count_tokens.
-func AppendTokens(b []byte, tokens int) []byte {
-	return append(strconv.AppendInt(append(b, `{"input_tokens":`...), int64(tokens), 10), '}')
+// AppendTokens appends an answer of an endpoint that counts tokens.
+func AppendTokens(b []byte, e Endpoint, tokens int) []byte {
+	return fmt.Appendf(b, `{%q:%d}`, countFields[e], tokens)
 }
 
 // parseMessage reads an event of /v1/messages.

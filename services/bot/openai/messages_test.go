@@ -134,7 +134,7 @@ func TestParseMessageReply(t *testing.T) {
 			t.Errorf("%s: %v, %+v", body, err, r)
 		}
 	}
-	if r, err := Standard().ParseReply(Tokens, AppendTokens(nil, 12)); err != nil || r.Usage == nil || *r.Usage != (Usage{}) {
+	if r, err := Standard().ParseReply(Tokens, AppendTokens(nil, Tokens, 12)); err != nil || r.Usage == nil || *r.Usage != (Usage{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := Standard().ParseReply(Tokens, []byte(`{"input_tokens":"x"}`)); !errors.Is(err, ErrNone) {

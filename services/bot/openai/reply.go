@@ -260,8 +260,10 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	switch e {
 	case Messages:
 		return c.parseMessage(body)
-	case Tokens:
-		return c.parseTokens(body)
+	case Contents:
+		return c.parseContents(body)
+	case Tokens, ContentTokens:
+		return c.parseTokens(e, body)
 	case Responses:
 		var o output
 		s := scanner{b: body}
@@ -338,7 +340,7 @@ type Delta struct {
 // An Event is an event of a stream.
 type Event struct {
 	Deltas []Delta // text, by choice
-	Ended  []int   // choices of /v1/chat/completions, or blocks of /v1/messages, that end here
+	Ended  []int   // choices of /v1/chat/completions and of the Gemini API, or blocks of /v1/messages, that end here
 	Bytes  int     // of the model's output: text, reasoning, tools' arguments
 	Usage  *Usage  // nil if it has none
 	// Done says that it is the last event.
@@ -382,8 +384,8 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	case f.End():
 		v.Done = true
 		return nil
-	case string(f.Name) == errorEvent && (e == Chat || !typed(data)):
-		v.Done = e != Chat
+	case string(f.Name) == errorEvent && (e.EndsByChoice() || !typed(data)):
+		v.Done = !e.EndsByChoice()
 		v.Failed = c.ParseFault(data)
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
 		return nil
@@ -393,6 +395,9 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 		return v.parseResponse(c, data)
 	case Messages:
 		return v.parseMessage(c, data)
+	case Contents:
+		_, err := v.parseContents(c, data)
+		return err
 	}
 	return v.parseChat(c, data)
 }
@@ -545,8 +550,11 @@ type Error struct {
 
 // AppendFault appends an error in the form of an endpoint. A missing type follows from the status; param may be "".
 func AppendFault(b []byte, of Endpoint, status int, param string, f Fault) []byte {
-	if of == Messages || of == Tokens {
+	switch of {
+	case Messages, Tokens:
 		return appendMessageFault(b, status, param, f)
+	case Contents, ContentTokens:
+		return Standard().appendContentsFault(b, status, param, f)
 	}
 	e := Error{Message: f.Message, Type: f.Type, ID: f.ID}
 	switch {
@@ -577,7 +585,7 @@ func AppendFault(b []byte, of Endpoint, status int, param string, f Fault) []byt
 // response.failed, or error for a response that has not begun; next is its sequence_number.
 func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next int) []byte {
 	switch e {
-	case Chat:
+	case Chat, Contents:
 		return AppendFrame(b, "", AppendFault(nil, e, status, "", f))
 	case Messages:
 		return AppendFrame(b, errorEvent, AppendFault(nil, e, status, "", f))

@@ -1,5 +1,5 @@
 // Package openai is the codec of the protocols of model servers and their clients: /v1/chat/completions and
-// /v1/responses, as OpenAI documents them, and Anthropic's /v1/messages. It does no I/O. The gateway changes only the
+// /v1/responses, as OpenAI documents them, Anthropic's /v1/messages, and Google's generateContent. It does no I/O. The gateway changes only the
 // necessary fields of a request. Unknown fields, and numbers beyond 2^53, stay unchanged.
 package openai
 
@@ -21,21 +21,32 @@ type Endpoint int
 
 // The endpoints.
 const (
-	Chat      Endpoint = iota // POST /chat/completions
-	Responses                 // POST /responses
-	Messages                  // POST /messages
-	Tokens                    // POST /messages/count_tokens: of a request to Messages
-	Endpoints = iota          // their number
+	Chat          Endpoint = iota // POST /chat/completions
+	Responses                     // POST /responses
+	Messages                      // POST /messages
+	Tokens                        // POST /messages/count_tokens: of a request to Messages
+	Contents                      // POST /models/MODEL:generateContent, or :streamGenerateContent
+	ContentTokens                 // POST /models/MODEL:countTokens: of a request to Contents
+	Endpoints     = iota          // their number
 )
 
-// Path returns the endpoint's path below a base URL that ends in /v1.
+// Path returns the endpoint's path below a base URL that ends in /v1, or its beginning if the path has the model.
 func (e Endpoint) Path() string {
-	return [Endpoints]string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens"}[e]
+	return [Endpoints]string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/models/", "/models/"}[e]
 }
 
 func (e Endpoint) String() string {
-	return [Endpoints]string{"chat", "responses", "messages", "count_tokens"}[e]
+	return [Endpoints]string{"chat", "responses", "messages", "count_tokens", "contents", "content_tokens"}[e]
 }
+
+// HasModel reports whether the path has the model's name.
+func (e Endpoint) HasModel() bool { return e == Contents || e == ContentTokens }
+
+// Counts reports whether it only counts the tokens of a request.
+func (e Endpoint) Counts() bool { return e == Tokens || e == ContentTokens }
+
+// EndsByChoice reports whether a stream is complete when all of its choices are: no event of its own says so.
+func (e Endpoint) EndsByChoice() bool { return e == Chat || e == Contents }
 
 // Bounds of a request.
 const (
@@ -66,8 +77,9 @@ type Request struct {
 	limited bool // the answer must not have more than MaxTokens
 	added   bool // MaxTokens is a bound that the client has not set
 	codec   Codec
+	// fields has model and stream, too, if the path has them.
 	fields  map[string]json.RawMessage
-	options map[string]json.RawMessage // of the stream
+	options map[string]json.RawMessage // of the stream, or of the Gemini API
 }
 
 // A RequestError is a fault of a request: the field, and what it should be.
@@ -80,6 +92,12 @@ var part = strict.Members{
 	"type": nil, "text": nil, "file_id": nil, "file_url": nil, "file_data": nil, "source": source, "content": strict.Members{"type": nil, "text": nil, "source": source},
 	"file": strict.Names("file_id", "file_url", "file_data"), "image_url": strict.Names("url"), "input_audio": strict.Names("data"),
 }
+
+// content has the members of a content of the Gemini API that are examined.
+var content = strict.Members{"role": nil, "parts": strict.Names("text", "inlineData", "inline_data", "fileData", "file_data")}
+
+// config has its options that are examined.
+var config = strict.Names("maxOutputTokens", "max_output_tokens", "candidateCount", "candidate_count", "temperature")
 
 // source has the members of an image or a document of /v1/messages that are examined.
 var source = strict.Names("type", "media_type", "data", "url", "file_id")
@@ -95,11 +113,15 @@ var members = strict.Members{
 	"instructions": nil, "functions": nil, "response_format": nil, "text": nil, "prediction": nil, "prompt": nil,
 	"background": nil, "store": nil, "conversation": nil, "previous_response_id": nil, "web_search_options": nil,
 	"user": nil, "metadata": nil, "safety_identifier": nil, "prompt_cache_key": nil,
+	"contents": content, "systemInstruction": nil, "system_instruction": nil, "generationConfig": config, "generation_config": config, "cachedContent": nil, "cached_content": nil,
 	"system": part, "output_config": nil, "container": nil, "thread": nil, "mcp_servers": nil,
 }
 
 // Parse reads a request's body. The error is a *RequestError.
-func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
+func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) { return c.parse(e, body, nil) }
+
+// parse reads a request's body. Path has the fields that its path says.
+func (c Codec) parse(e Endpoint, body []byte, path map[string]json.RawMessage) (*Request, error) {
 	var fault *strict.Error
 	if err := strict.Check(body, members); errors.As(err, &fault) {
 		return nil, &RequestError{cmp.Or(fault.Member, "body"), fault.Text}
@@ -108,13 +130,22 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	if err := c.JSON.Unmarshal(body, &r.fields); err != nil || r.fields == nil {
 		return nil, &RequestError{"body", "want a JSON object"}
 	}
+	options := optionsField
+	if e.HasModel() {
+		var twice string
+		if r.fields, twice = InCamels(r.fields); twice != "" {
+			return nil, &RequestError{twice, "is there twice"}
+		}
+		maps.Copy(r.fields, path)
+		options = configField
+	}
 	var max1, max2, max3 int
 	for _, f := range []struct {
 		name string
 		to   any
 		want string
 	}{
-		{"model", &r.Model, "a string"}, {"stream", &r.Stream, "a boolean"}, {"n", &r.Choices, "a number"}, {optionsField, &r.options, "an object"},
+		{"model", &r.Model, "a string"}, {"stream", &r.Stream, "a boolean"}, {"n", &r.Choices, "a number"}, {options, &r.options, "an object"},
 		{"max_tokens", &max1, "a number"}, {"max_completion_tokens", &max2, "a number"}, {"max_output_tokens", &max3, "a number"},
 	} {
 		raw, ok := r.fields[f.name]
@@ -134,6 +165,11 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		max2, max3, r.Choices = 0, 0, 1
 	case Tokens:
 		max1, max2, max3, r.Choices, r.Stream = 0, 0, 0, 1, false
+	case Contents, ContentTokens:
+		max1, max2, max3, r.Choices = 0, 0, 0, 1
+		if err := r.configure(); err != nil {
+			return nil, err
+		}
 	}
 	for _, n := range []int{max1, max2, max3} {
 		if n < 0 || n > maxTokens {
@@ -152,7 +188,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
 	// Everything that a model reads.
-	for _, name := range []string{said, "system", "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt", "output_config"} {
+	for _, name := range []string{said, "system", "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt", "output_config", "systemInstruction", configField} {
 		r.PromptTokens += estimateTokens(r.fields[name])
 	}
 	r.IncludeUsage = true // in its last events, unasked
@@ -212,7 +248,10 @@ func (r *Request) Body(model string, bound Bound, streamOptions bool) []byte {
 		}
 		fields[name] = text
 	}
-	if model != r.Model {
+	if r.Endpoint.HasModel() {
+		remove("model")
+		remove("stream")
+	} else if model != r.Model {
 		change("model", model)
 	}
 	if r.Endpoint == Chat && (r.added || r.limited && bound.Only && !r.says(string(bound.Field))) {
@@ -264,6 +303,9 @@ func (r *Request) Bound(tokens int) bool {
 		r.fields["max_output_tokens"] = bound
 	case Messages:
 		r.fields["max_tokens"] = bound
+	case Contents:
+		r.options["maxOutputTokens"] = bound
+		r.fields[configField] = r.codec.encode(r.options)
 	}
 	return true
 }
@@ -299,8 +341,11 @@ func (r *Request) Key() []byte {
 
 // inputField returns the field with the model's messages or input.
 func inputField(e Endpoint) string {
-	if e == Responses {
+	switch e {
+	case Responses:
 		return "input"
+	case Contents, ContentTokens:
+		return "contents"
 	}
 	return "messages"
 }
@@ -321,6 +366,8 @@ func (r *Request) Continues() bool {
 		return r.says("conversation") || r.says("previous_response_id")
 	case Messages:
 		return r.says("container") || r.says("thread")
+	case Contents, ContentTokens:
+		return r.says("cachedContent")
 	}
 	return false
 }
@@ -328,11 +375,15 @@ func (r *Request) Continues() bool {
 // Deterministic reports whether the client wants equal answers to equal requests. That excludes answers that the
 // upstream keeps, or that continue another one.
 func (r *Request) Deterministic() bool {
-	if r.Continues() || r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Background) || r.Endpoint == Chat && r.says("store") || r.Endpoint == Tokens {
+	if r.Continues() || r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Background) || r.Endpoint == Chat && r.says("store") || r.Endpoint.Counts() {
 		return false
 	}
+	options := r.fields
+	if r.Endpoint.HasModel() {
+		options = r.options
+	}
 	var temperature json.Number
-	err := r.codec.JSON.Unmarshal(r.fields["temperature"], &temperature)
+	err := r.codec.JSON.Unmarshal(options["temperature"], &temperature)
 	n, bad := temperature.Float64()
 	return err == nil && bad == nil && n == 0 && r.Choices == 1
 }

@@ -39,6 +39,8 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	switch e {
 	case Messages:
 		ok = w.message()
+	case Contents:
+		ok = w.contents("candidates", "content", "parts")
 	case Chat:
 		ok = w.named(func(name string) bool {
 			if !strings.EqualFold(name, "choices") || w.sees() != '[' {
@@ -72,7 +74,10 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 // place.
 func (c Codec) Continue(e Endpoint, p Place, text string) (name string, data []byte) {
 	begin, end := `{"object":"chat.completion.chunk","choices":[{"index":`, `,"finish_reason":null}]}`
-	if e == Messages {
+	switch e {
+	case Contents:
+		begin, end = `{"candidates":[{"index":`, "}]}"
+	case Messages:
 		name, begin, end = blockDelta, `{"type":"`+blockDelta+`","index":`, "}"
 	}
 	b := c.appendString(append([]byte(begin), p.Key...), text)
@@ -104,13 +109,13 @@ func (c Codec) Completed(data []byte) []byte {
 	return nil
 }
 
-// logprobs is the field of events and answers with details of each token.
-var logprobs = []byte(`"logprobs"`)
+// logprobs are the fields of events and answers with details of each token.
+var logprobs = []string{"logprobs", "logprobsResult"}
 
 // WithoutLogprobs returns an event or an answer without its logprobs: they repeat the text token by token. Those of
 // /v1/messages have none.
 func (c Codec) WithoutLogprobs(e Endpoint, data []byte) []byte {
-	if e == Messages || !bytes.Contains(data, logprobs) {
+	if e == Messages || !bytes.Contains(data, []byte(`"`+logprobs[0])) {
 		return data
 	}
 	w := walker{scanner: scanner{b: data}, codec: c}
@@ -264,7 +269,7 @@ func (w *walker) withoutLogprobs(e Endpoint) bool {
 	switch w.sees() {
 	case '{':
 		return w.named(func(name string) bool {
-			if name != "logprobs" {
+			if !slices.Contains(logprobs, name) {
 				return w.withoutLogprobs(e)
 			}
 			kind, begin := w.sees(), w.at
@@ -274,7 +279,7 @@ func (w *walker) withoutLogprobs(e Endpoint) bool {
 			// In a response's copy of its tools, an object of this name describes an argument.
 			if kind == '[' {
 				w.replace(begin, []byte("[]"))
-			} else if kind == '{' && e == Chat {
+			} else if kind == '{' && e.EndsByChoice() {
 				w.replace(begin, []byte("null"))
 			}
 			return true

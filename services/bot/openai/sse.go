@@ -30,8 +30,11 @@ func (f Frame) Clone() Frame {
 // End reports whether the event only ends the stream.
 func (f Frame) End() bool { return string(bytes.TrimSpace(f.Data)) == done }
 
-// EndFrame returns the event that ends a stream of /v1/chat/completions.
-func EndFrame() Frame {
+// EndFrame returns the event that ends a stream of an endpoint whose choices end it; it is empty if there is none.
+func EndFrame(e Endpoint) Frame {
+	if e != Chat {
+		return Frame{}
+	}
 	raw := AppendFrame(nil, "", []byte(done))
 	return Frame{Data: []byte(done), Raw: raw}
 }

@@ -117,11 +117,14 @@ func (s *scanner) kinds(of func(name string) *int) bool {
 
 // LastUsage finds an answer's usage in its last bytes, which may be all that is left of it; nil if there is none.
 func LastUsage(e Endpoint, end []byte) *Usage {
-	parse := usageOf
-	if e == Messages {
+	parse, field := usageOf, "usage"
+	switch e {
+	case Messages:
 		parse = messageUsage
+	case Contents:
+		parse, field = contentUsage, "usageMetadata"
 	}
-	for value := range valuesOf(end, "usage") {
+	for value := range valuesOf(end, field) {
 		if u := parse(value); u != nil {
 			return u
 		}

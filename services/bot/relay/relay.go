@@ -50,8 +50,8 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if e.UsageOnly && !r.Usage {
 		return b // only the gateway has requested it
 	}
-	if r.Full {
-		return b // the client gets an error, not an end
+	if r.Full || len(f.Data) == 0 {
+		return b // the client gets an error, not an end; or the end has no event
 	}
 	if r.Masker == nil {
 		return append(b, f.Raw...)

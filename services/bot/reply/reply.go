@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,10 +33,17 @@ func Refuse(status int, code, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
+// googleCalls are the ends of paths of the Gemini API, also of those that are not served.
+var googleCalls = []string{"generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"}
+
 // FormOf returns an endpoint with the form in which errors at a path are written.
 func FormOf(path string) openai.Endpoint {
-	if strings.HasPrefix(path, "/v1"+openai.Messages.Path()) {
+	call := path[strings.LastIndexByte(path, ':')+1:]
+	switch {
+	case strings.HasPrefix(path, "/v1"+openai.Messages.Path()):
 		return openai.Messages
+	case strings.HasPrefix(path, "/v1"+openai.Contents.Path()) && slices.Contains(googleCalls, call):
+		return openai.Contents
 	}
 	return openai.Chat
 }

@@ -104,8 +104,8 @@ type State struct {
 	Asked    uint64    `json:"calls" doc:"calls"`
 	Failures uint64    `json:"failures" doc:"calls that failed"`
 	Cooled   uint64    `json:"cooldowns" doc:"how often it began to cool down, for one key or for all"`
-	Requests *int64 `json:"requests_left,omitempty" doc:"requests that it may be sent now, of requests_per_minute"`
-	Tokens   *int64 `json:"tokens_left,omitempty" doc:"the same of tokens"`
+	Requests *int64    `json:"requests_left,omitempty" doc:"requests that it may be sent now, of requests_per_minute"`
+	Tokens   *int64    `json:"tokens_left,omitempty" doc:"the same of tokens"`
 }
 
 // New returns a pool. The error lists every fault of c.
@@ -199,7 +199,9 @@ func (p *Pool) addTarget(d Deployment) {
 	p.initBreaker(&t.breaker)
 	if !strings.Contains(d.Model, wildcard) {
 		for _, e := range at.vendor.native {
-			t.urls[e], _ = at.at(t.path(e, d.Model)) // as addProvider has
+			if e != openai.Contents { // whose path also says whether it is a stream
+				t.urls[e], _ = at.at(t.path(e, d.Model, false)) // as addProvider has
+			}
 		}
 	}
 	p.takeOver(t)
@@ -287,11 +289,13 @@ func (p *Pool) bound() (most time.Duration) {
 func (p *Pool) Has(model string) bool { return len(p.of(model)) > 0 }
 
 // CountsTokens reports whether some deployment of a model counts the tokens of a request.
-func (p *Pool) CountsTokens(model string) bool { return len(p.counting(model)) > 0 }
+func (p *Pool) CountsTokens(e openai.Endpoint, model string) bool {
+	return len(p.counting(e, model)) > 0
+}
 
 // counting returns the deployments of a model that count the tokens of a request.
-func (p *Pool) counting(model string) []*target {
-	return slices.DeleteFunc(slices.Clone(p.of(model)), func(t *target) bool { return !t.provider.native[openai.Tokens] })
+func (p *Pool) counting(e openai.Endpoint, model string) []*target {
+	return slices.DeleteFunc(slices.Clone(p.of(model)), func(t *target) bool { return !t.provider.native[e] })
 }
 
 // Price returns a model's highest price at a time and any upstream: for an answer of an unknown upstream.
@@ -505,7 +509,7 @@ func (p *Pool) askFor(ctx context.Context, w *want) (*Answer, error) {
 	}
 	w.retries.request()
 	a, failure := p.askModel(ctx, w, nil)
-	if failure == nil || failure.cause() == "" || ctx.Err() != nil || r.Endpoint == openai.Tokens { // other models count otherwise
+	if failure == nil || failure.cause() == "" || ctx.Err() != nil || r.Endpoint.Counts() { // other models count otherwise
 		return answered(a, failure)
 	}
 	for _, other := range p.fallbacks(r.Model, failure.cause()) {
@@ -541,8 +545,8 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 		if len(all) == 0 {
 			return nil, last
 		}
-	case w.request.Endpoint == openai.Tokens:
-		all = p.counting(w.model)
+	case w.request.Endpoint.Counts():
+		all = p.counting(w.request.Endpoint, w.model)
 	}
 	if last != nil {
 		before = last.Attempts
@@ -1328,7 +1332,7 @@ func (s *Stream) examine() error {
 	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame, &s.event); err != nil {
 		return err
 	}
-	if s.call.request.Endpoint == openai.Chat { // other streams say themselves that they are complete
+	if s.call.request.Endpoint.EndsByChoice() { // other streams say themselves that they are complete
 		for _, d := range s.event.Deltas {
 			s.started.add(d.Choice)
 		}
@@ -1351,7 +1355,7 @@ func (s *Stream) examine() error {
 // reason for their end, and at least one must. Some gateways send [DONE] after a failure of their own upstream. At other
 // endpoints the last event says so itself.
 func (s *Stream) endsHere() bool {
-	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.started&^s.ended == 0
+	return s.call.request.Endpoint.EndsByChoice() && s.ended != 0 && s.started&^s.ended == 0
 }
 
 // begin reads the first event.
@@ -1431,7 +1435,7 @@ func (s *Stream) fail(err error) (*openai.Event, error) {
 		return nil, cause
 	}
 	if err != nil && s.complete() { // only the end is missing
-		s.done, s.frame, s.event = true, openai.EndFrame(), openai.Event{Done: true}
+		s.done, s.frame, s.event = true, openai.EndFrame(s.call.request.Endpoint), openai.Event{Done: true}
 		return &s.event, nil
 	}
 	s.call.end(context.Background(), e)

@@ -36,7 +36,7 @@ func (t *target) question(w *want, options bool) (*question, *Error) {
 		if q.to != nil {
 			return q, nil
 		}
-		return q, q.locate(t, t.path(r.Endpoint, model))
+		return q, q.locate(t, t.path(r.Endpoint, model, r.Stream))
 	}
 	q.client = clients[r.Endpoint]
 	if w.neutral == nil && w.unread == nil {

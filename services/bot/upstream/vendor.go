@@ -62,7 +62,8 @@ var vendors = map[Dialect]vendor{
 	},
 	Gemini: {
 		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key", known: "gcp.gemini", badKey: `"API_KEY_INVALID"`, // with 400
-		form: func(Server, Deployment) dialect.Server { return gemini.Server{} },
+		native: []openai.Endpoint{openai.Contents, openai.ContentTokens},
+		form:   func(Server, Deployment) dialect.Server { return gemini.Server{} },
 	},
 	Ollama: {
 		lines: true,
@@ -71,7 +72,7 @@ var vendors = map[Dialect]vendor{
 }
 
 // clients are the forms of endpoints, by their numbers. Counts of tokens are not translated.
-var clients = [openai.Endpoints]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client, openai.Messages: messages.Client{}}
+var clients = [openai.Endpoints]dialect.Client{openai.Chat: chat.Client, openai.Responses: responses.Client, openai.Messages: messages.Client{}, openai.Contents: gemini.Client{}}
 
 // status returns the status of an error response by its body.
 func (v vendor) status(status int, body []byte) int {
@@ -127,9 +128,12 @@ func (s Server) base() string {
 }
 
 // path returns the path of an endpoint that the provider serves itself.
-func (t *target) path(e openai.Endpoint, model string) string {
-	if e == openai.Chat {
-		return t.form.Path(model, false)
+func (t *target) path(e openai.Endpoint, model string, stream bool) string {
+	switch e {
+	case openai.Chat, openai.Contents:
+		return t.form.Path(model, stream)
+	case openai.ContentTokens:
+		return strings.TrimSuffix(t.form.Path(model, false), "generateContent") + "countTokens"
 	}
 	return e.Path()
 }

@@ -73,7 +73,7 @@ func (w *writer) Append(b []byte, e *dialect.Event) []byte {
 		if w.usage && e.Answer.Usage != nil {
 			b = append(append(append(append(b, w.head...), `[],"usage":`...), usageOf(e.Answer.Usage)...), "}\n\n"...)
 		}
-		return append(b, openai.EndFrame().Raw...)
+		return append(b, openai.EndFrame(openai.Chat).Raw...)
 	case dialect.Fault:
 		return openai.AppendFailure(b, openai.Chat, 502, e.Fault, nil, 0)
 	}

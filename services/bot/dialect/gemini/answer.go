@@ -26,7 +26,7 @@ type (
 		Feedback   struct {
 			Reason string `json:"blockReason"` // why a prompt has no answer
 		} `json:"promptFeedback"`
-		Usage *usage `json:"usageMetadata"` // so far
+		Usage json.RawMessage `json:"usageMetadata"` // so far
 		Error *struct {
 			Message string `json:"message"`
 			Status  string `json:"status"` // such as RESOURCE_EXHAUSTED
@@ -52,19 +52,6 @@ type (
 		} `json:"content"`
 		Reason  string `json:"finishReason"`
 		Message string `json:"finishMessage"`
-	}
-	usage struct {
-		Prompt        int     `json:"promptTokenCount"`
-		Tools         int     `json:"toolUsePromptTokenCount"`
-		Cached        int     `json:"cachedContentTokenCount"`
-		Answer        int     `json:"candidatesTokenCount"` // without thoughts
-		Thoughts      int     `json:"thoughtsTokenCount"`
-		PromptDetails details `json:"promptTokensDetails"`
-		AnswerDetails details `json:"candidatesTokensDetails"`
-	}
-	details []struct {
-		Modality string `json:"modality"`
-		Count    int    `json:"tokenCount"`
 	}
 )
 
@@ -92,8 +79,8 @@ func (r *reader) Read(f openai.Frame, each func(*dialect.Event)) error {
 		r.Fail(openai.Fault{Message: e.Error.Message, Code: e.Error.Status})
 		return nil
 	}
-	if e.Usage != nil {
-		r.Last.Usage = e.Usage.neutral()
+	if len(e.Usage) > 0 {
+		r.Last.Usage = openai.LastUsage(openai.Contents, append([]byte(`"usageMetadata":`), e.Usage...))
 	}
 	blocked := e.Feedback.Reason != ""
 	if !r.Began && (blocked || len(e.Candidates) > 0) {
@@ -127,21 +114,4 @@ func (r *reader) read(c *candidate) {
 	} else if c.Reason != "" {
 		r.Fail(openai.Fault{Message: strings.TrimSuffix("the model stopped: "+c.Reason+": "+c.Message, ": "), Code: c.Reason})
 	}
-}
-
-func (u *usage) neutral() *openai.Usage {
-	return &openai.Usage{
-		Prompt: u.Prompt + u.Tools, Completion: u.Answer + u.Thoughts, Cached: u.Cached, Reasoning: u.Thoughts,
-		PromptAudio: u.PromptDetails.of("AUDIO"), PromptImage: u.PromptDetails.of("IMAGE"),
-		CompletionAudio: u.AnswerDetails.of("AUDIO"), CompletionImage: u.AnswerDetails.of("IMAGE"),
-	}
-}
-
-func (d details) of(modality string) (n int) {
-	for _, each := range d {
-		if each.Modality == modality {
-			n = each.Count
-		}
-	}
-	return n
 }

@@ -1,5 +1,4 @@
-// Package gemini writes requests of Google's Gemini API, generateContent and streamGenerateContent of v1beta, and reads
-// its answers. Sources: the reference "Generating content" and the guides "Thinking", "Thought signatures", "Function
+// Package gemini is both sides of Google's Gemini API, generateContent and streamGenerateContent of v1beta. Sources: the reference "Generating content" and the guides "Thinking", "Thought signatures", "Function
 // calling" and "OpenAI compatibility" of ai.google.dev, and the types of google.golang.org/genai, of 2026-08.
 package gemini
 
@@ -12,8 +11,19 @@ import (
 	"dyno/services/bot/dialect"
 )
 
+// Client is the form of the endpoint.
+type Client struct{}
+
 // Server is the form of Gemini's servers.
 type Server struct{}
+
+var (
+	_ dialect.Client = Client{}
+	_ dialect.Server = Server{}
+)
+
+// Name implements dialect.Client.
+func (Client) Name() string { return "contents" }
 
 // Name implements dialect.Server.
 func (Server) Name() string { return "gemini" }
@@ -69,6 +79,9 @@ func (Server) AppendRequest(b []byte, r *dialect.Request, model string) ([]byte,
 	return dialect.Append(b, w), nil
 }
 
+// unsigned is the signature of a call whose own is lost.
+const unsigned = "skip_thought_signature_validator"
+
 // A content is a message.
 type content struct {
 	Role  string           `json:"role,omitempty"` // user or model
@@ -86,7 +99,7 @@ func contents(r *dialect.Request, model string) (all []content) {
 		}
 		call := slices.IndexFunc(list, func(p dialect.Fields) bool { return p["functionCall"] != nil })
 		if m.Role == dialect.Assistant && call >= 0 && list[call]["thoughtSignature"] == nil && !strings.Contains(model, "gemini-2") {
-			list[call]["thoughtSignature"] = "skip_thought_signature_validator"
+			list[call]["thoughtSignature"] = unsigned
 		}
 		if n := len(all); n > 0 && all[n-1].Role == role {
 			all[n-1].Parts = append(all[n-1].Parts, list...)
