@@ -293,10 +293,14 @@ func ArgumentText(input json.RawMessage) string {
 	return string(input)
 }
 
-// UsageOf reads a usage, in any form that openai.LastUsage knows; nil without one.
-func UsageOf(value json.RawMessage) *openai.Usage {
+// UsageOf reads a usage, in any form that openai.LastUsage knows for an endpoint; nil without one.
+func UsageOf(e openai.Endpoint, value json.RawMessage) *openai.Usage {
 	if len(value) == 0 {
 		return nil
 	}
-	return openai.LastUsage(openai.Chat, append([]byte(`"usage":`), value...))
+	field := `"usage":`
+	if e == openai.Contents {
+		field = `"usageMetadata":`
+	}
+	return openai.LastUsage(e, append([]byte(field), value...))
 }

@@ -138,7 +138,7 @@ func (s server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 		return nil, fmt.Errorf("%w: %w", openai.ErrForm, err)
 	}
 	c := w.Choices[0]
-	a := &dialect.Answer{ID: w.ID, Model: w.Model, Created: int64(w.Created), Usage: dialect.UsageOf(w.Usage)}
+	a := &dialect.Answer{ID: w.ID, Model: w.Model, Created: int64(w.Created), Usage: dialect.UsageOf(openai.Chat, w.Usage)}
 	add := func(kind dialect.Kind, t *text) {
 		if t != nil && *t != "" {
 			a.Blocks = append(a.Blocks, dialect.Block{Kind: kind, Text: string(*t)})

@@ -172,7 +172,7 @@ func (r *reader) Read(f openai.Frame, each func(*dialect.Event)) error {
 		r.began = true
 		each(&dialect.Event{Kind: dialect.Begin, Answer: dialect.Answer{ID: chunk.ID, Model: chunk.Model, Created: int64(chunk.Created)}})
 	}
-	if u := dialect.UsageOf(chunk.Usage); u != nil {
+	if u := dialect.UsageOf(openai.Chat, chunk.Usage); u != nil {
 		r.end.Usage = u
 	}
 	for i := range chunk.Choices {

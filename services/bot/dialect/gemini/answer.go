@@ -80,7 +80,7 @@ func (r *reader) Read(f openai.Frame, each func(*dialect.Event)) error {
 		return nil
 	}
 	if len(e.Usage) > 0 {
-		r.Last.Usage = openai.LastUsage(openai.Contents, append([]byte(`"usageMetadata":`), e.Usage...))
+		r.Last.Usage = dialect.UsageOf(openai.Contents, e.Usage)
 	}
 	blocked := e.Feedback.Reason != ""
 	if !r.Began && (blocked || len(e.Candidates) > 0) {

@@ -10,12 +10,12 @@ import (
 
 // A message is a whole answer, or the beginning of a stream.
 type message struct {
-	ID       string  `json:"id"`
-	Model    string  `json:"model"`
-	Content  []block `json:"content"`
-	Stop     string  `json:"stop_reason"`
-	Sequence string  `json:"stop_sequence"`
-	Usage    usage   `json:"usage"`
+	ID       string          `json:"id"`
+	Model    string          `json:"model"`
+	Content  []block         `json:"content"`
+	Stop     string          `json:"stop_reason"`
+	Sequence string          `json:"stop_sequence"`
+	Usage    json.RawMessage `json:"usage"`
 }
 
 // A block is a part of an answer, of any type.
@@ -39,9 +39,7 @@ func (Server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 	if m.Content == nil {
 		return nil, noneError(body, "content")
 	}
-	var u openai.Usage
-	m.Usage.addTo(&u)
-	a := &dialect.Answer{ID: m.ID, Model: m.Model, Stop: stops[m.Stop], Sequence: m.Sequence, Usage: known(u)}
+	a := &dialect.Answer{ID: m.ID, Model: m.Model, Stop: stops[m.Stop], Sequence: m.Sequence, Usage: dialect.UsageOf(openai.Messages, m.Usage)}
 	for i := range m.Content {
 		if b, ok := m.Content[i].neutral(); ok {
 			a.Blocks = append(a.Blocks, b)

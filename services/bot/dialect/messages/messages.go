@@ -17,7 +17,6 @@ package messages
 
 import (
 	"slices"
-	"strconv"
 
 	"dyno/services/bot/dialect"
 	"dyno/services/bot/openai"
@@ -104,57 +103,6 @@ var stopNames = [...]string{
 var stops = map[string]dialect.Stop{
 	"max_tokens": dialect.Length, "model_context_window_exceeded": dialect.Length, "stop_sequence": dialect.Sequence,
 	"tool_use": dialect.ToolCalls, "refusal": dialect.Refused, "pause_turn": dialect.Paused,
-}
-
-// usage is the tokens of an answer. Its input has neither the tokens read from the cache nor those written to it.
-type usage struct {
-	Input   *tokens `json:"input_tokens"`
-	Written *tokens `json:"cache_creation_input_tokens"`
-	Cached  *tokens `json:"cache_read_input_tokens"`
-	Output  *tokens `json:"output_tokens"`
-	Details struct {
-		Thinking *tokens `json:"thinking_tokens"`
-	} `json:"output_tokens_details"`
-}
-
-// maxCount bounds an accepted number of tokens.
-const maxCount = 1 << 30
-
-// tokens is a number of tokens. Invalid ones are 0: an answer must not fail for it.
-type tokens int
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *tokens) UnmarshalJSON(text []byte) error {
-	if f, err := strconv.ParseFloat(string(text), 64); err == nil && f >= 0 && f <= maxCount {
-		*n = tokens(f)
-	}
-	return nil
-}
-
-// replace sets a number, if there is a new one.
-func (n *tokens) replace(number *int) {
-	if n != nil {
-		*number = int(*n)
-	}
-}
-
-// addTo replaces the numbers of an earlier usage: those of a stream are cumulative.
-func (w *usage) addTo(u *openai.Usage) {
-	input := u.Prompt - u.Cached - u.CacheWrite
-	w.Input.replace(&input)
-	w.Written.replace(&u.CacheWrite)
-	w.Cached.replace(&u.Cached)
-	w.Output.replace(&u.Completion)
-	w.Details.Thinking.replace(&u.Reasoning)
-	u.Prompt = input + u.Cached + u.CacheWrite
-}
-
-// known returns nil for a usage without numbers.
-func known(u openai.Usage) *openai.Usage {
-	if u == (openai.Usage{}) {
-		return nil
-	}
-	return &u
 }
 
 // usageFields returns a usage for clients, which require one: it is zero if it is unknown.

@@ -26,7 +26,7 @@ type event struct {
 		Stop      string `json:"stop_reason"`
 		Sequence  string `json:"stop_sequence"`
 	} `json:"delta"`
-	Usage usage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 // A reply reads a stream.
@@ -35,7 +35,7 @@ type reply struct {
 	open        bool            // there is an open block: those of the vendor's tools are not opened
 	index       int             // of the open block
 	input       json.RawMessage // of the open call, until a piece of it comes
-	usage       openai.Usage
+	usage       *openai.Usage
 	stop        string // "" as long as it is unknown
 	sequence    string
 	event       event         // the last one
@@ -57,7 +57,7 @@ func (s *reply) Read(f openai.Frame, each func(*dialect.Event)) error {
 	}
 	switch e.Type {
 	case "message_start":
-		e.Message.Usage.addTo(&s.usage)
+		s.usage = dialect.UsageOf(openai.Messages, e.Message.Usage)
 		s.begin(each)
 	case "content_block_start":
 		s.begin(each)
@@ -71,7 +71,7 @@ func (s *reply) Read(f openai.Frame, each func(*dialect.Event)) error {
 			s.close(each)
 		}
 	case "message_delta":
-		e.Usage.addTo(&s.usage)
+		s.usage = openai.Messages.Latest(s.usage, dialect.UsageOf(openai.Messages, e.Usage))
 		s.stop, s.sequence = cmp.Or(e.Delta.Stop, s.stop), cmp.Or(e.Delta.Sequence, s.sequence)
 	case "message_stop":
 		s.finish(each)
@@ -106,9 +106,12 @@ func (s *reply) begin(each func(*dialect.Event)) {
 		return
 	}
 	s.began = true
-	prompt := s.usage
-	prompt.Completion, prompt.Reasoning = 0, 0
-	s.send(dialect.Event{Kind: dialect.Begin, Answer: dialect.Answer{ID: s.event.Message.ID, Model: s.event.Message.Model, Usage: known(prompt)}}, each)
+	var prompt *openai.Usage
+	if s.usage != nil {
+		prompt = new(*s.usage)
+		prompt.Completion, prompt.Reasoning = 0, 0
+	}
+	s.send(dialect.Event{Kind: dialect.Begin, Answer: dialect.Answer{ID: s.event.Message.ID, Model: s.event.Message.Model, Usage: prompt}}, each)
 }
 
 // start opens a block. Some servers send all of it, or its beginning, at once.
@@ -158,7 +161,7 @@ func (s *reply) finish(each func(*dialect.Event)) {
 	s.begin(each)
 	s.close(each)
 	s.done = true
-	s.send(dialect.Event{Kind: dialect.Finish, Answer: dialect.Answer{Stop: stops[s.stop], Sequence: s.sequence, Usage: known(s.usage)}}, each)
+	s.send(dialect.Event{Kind: dialect.Finish, Answer: dialect.Answer{Stop: stops[s.stop], Sequence: s.sequence, Usage: s.usage}}, each)
 }
 
 // A stream writes a stream.

@@ -129,7 +129,7 @@ func (server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, fmt.Errorf("%w: %w", openai.ErrForm, err)
 	}
-	a := &dialect.Answer{ID: w.ID, Model: w.Model, Created: int64(w.Created), Usage: dialect.UsageOf(w.Usage)}
+	a := &dialect.Answer{ID: w.ID, Model: w.Model, Created: int64(w.Created), Usage: dialect.UsageOf(openai.Responses, w.Usage)}
 	calls := false
 	for _, i := range w.Output {
 		a.Blocks = i.appendBlocks(a.Blocks)

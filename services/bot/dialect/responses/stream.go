@@ -265,7 +265,7 @@ func (r *reader) Read(f openai.Frame, each func(*dialect.Event)) error {
 	case "response.completed", "response.incomplete":
 		end := dialect.Answer{}
 		if e.Response != nil {
-			end.Stop, end.Usage = e.Response.stop(r.calls), dialect.UsageOf(e.Response.Usage)
+			end.Stop, end.Usage = e.Response.stop(r.calls), dialect.UsageOf(openai.Responses, e.Response.Usage)
 		}
 		r.close(each)
 		r.over = true
