@@ -227,6 +227,8 @@ type Config struct {
 	ResumeStreamBytes int64         `yaml:"resume_stream_bytes" kind:"size" range:"1KiB..1GiB" default:"64KiB" doc:"memory for the events of one stream"`
 	ResumeBytes       int64         `yaml:"resume_bytes" kind:"size" range:"1KiB..1024GiB" default:"64MiB" doc:"memory for the events of all streams"`
 
+	UnknownResponses bool `yaml:"unknown_responses" doc:"let any key continue responses of which it is not known here who made them"`
+
 	Archive      Archive         `yaml:"archive" oneof:"memory sqlite postgres" default:"memory" doc:"where turns and the ledger are"`
 	File         string          `yaml:"file" doc:"SQLite's file, relative to the working directory"`
 	SyncWrites   bool            `yaml:"sync_writes" flag:"sync" doc:"wait for the disk at each write of SQLite; without it a power cut, but not the end of the process, loses the last second"`

@@ -58,6 +58,7 @@ type exchange struct {
 	how     cache.How
 	asked   time.Duration // the upstream's time, for a stream until its first event
 	first   time.Duration // from the request to the first byte of the answer
+	free    bool          // nothing is charged for it
 	held    budget.Grant  // of the answer
 	out     *reply.Writer // of a stream
 }
@@ -241,7 +242,7 @@ func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservat
 		return nil, nil
 	}
 	cost := store.Cost{Requests: 1}
-	if !x.request.Endpoint.Counts() { // counting uses none
+	if !x.free && !x.request.Endpoint.Counts() { // counting uses none
 		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model, now).Of(u)
 	}
 	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
@@ -408,7 +409,7 @@ func (x *exchange) account() {
 	x.used = u
 	e.Cached = x.err == nil && x.how != cache.Made
 	cost := store.Cost{Requests: 1}
-	if e.Cached {
+	if e.Cached || x.free {
 		price = upstream.Price{}
 	} else {
 		cost.Tokens = int64(u.Total())

@@ -22,6 +22,7 @@
 //	exchange.go  the state of a request and the stages that both kinds share
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
+//	operations.go endpoints that are passed on, and objects.go those about what upstreams keep
 //	auth.go      credentials, logins, and issuers of tokens
 //	operators.go who may use the admin listener
 //	logins.go    how often a wrong key may be tried

@@ -847,7 +847,7 @@ func TestContextIsReserved(t *testing.T) {
 	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"status":"completed","output":[],"usage":{"input_tokens":30,"output_tokens":7}}`)
 	}, func(c *Config) {
-		c.ContextTokens, c.ReplyTokens = 800, 100
+		c.ContextTokens, c.ReplyTokens, c.UnknownResponses = 800, 100, true
 		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 182_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
 	})
 	ask := func(key, fields string, want int) {

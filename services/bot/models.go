@@ -53,6 +53,7 @@ type modelCall struct {
 	start  *openai.Start
 	next   int
 	closed bool
+	kept   bool // the upstream keeps the answer
 }
 
 // model serves the endpoints for models.
@@ -98,6 +99,9 @@ func (m *modelCall) admit() *reply.Refusal {
 	if m.request, err = m.parse(body); errors.As(err, &fault) {
 		return &reply.Refusal{Status: http.StatusBadRequest, Param: fault.Field, Text: fault.Error()}
 	}
+	if refused := m.refer(); refused != nil {
+		return refused
+	}
 	if refused := m.passHeader(); refused != nil {
 		return refused
 	}
@@ -133,7 +137,7 @@ func (m *modelCall) passHeader() *reply.Refusal {
 
 // gather reserves what the answer may use. The request has its whole context, and no session.
 func (m *modelCall) gather() *reply.Refusal {
-	m.claim = m.g.claims.New()
+	m.claim, m.kept = m.g.claims.New(), m.request.IsKept()
 	if refused := m.reserve(m.r.Context(), m.request); refused != nil {
 		return refused
 	}
@@ -162,6 +166,7 @@ func (m *modelCall) deliver() *reply.Refusal {
 		m.startStream()
 		m.passOn()
 	case m.err == nil:
+		m.keepResponse(m.answer.Reply.ID)
 		var masked int
 		m.whole, masked = g.out.JSON(m.answer.Body)
 		g.stats.Masked("out", masked)
@@ -179,6 +184,7 @@ func (m *modelCall) passOn() {
 	m.pass(func(e *openai.Event, more bool) {
 		if e.Start != nil {
 			m.start = e.Start
+			m.keepResponse(e.Start.ID)
 		}
 		if m.next++; e.Next > 0 {
 			m.next = e.Next

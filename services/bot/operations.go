@@ -65,8 +65,11 @@ func (c *operationCall) read() *reply.Refusal {
 	return nil
 }
 
-// badField refuses a request for a field.
+// badField refuses a request for a field; nil is no error.
 func badField(err error) *reply.Refusal {
+	if err == nil {
+		return nil
+	}
 	r := reply.Refuse(http.StatusBadRequest, "", "%v", err)
 	var fault *openai.RequestError
 	if errors.As(err, &fault) {
@@ -80,18 +83,25 @@ func (c *operationCall) admit() *reply.Refusal { return c.exchange.admit(c.r.Con
 
 // gather reserves what the answer may use.
 func (c *operationCall) gather() *reply.Refusal {
-	g, key, q, now := c.g, c.who.key, c.call, time.Now()
+	g, key, q := c.g, c.who.key, c.call
 	if !key.pool.Has(q.Model) || !key.mayUse(q.Model) {
 		return refusedModel(q.Model)
 	}
 	c.claim = g.claims.New()
 	c.request = &openai.Request{Model: q.Model, Stream: q.Stream, Choices: 1, PromptTokens: q.Estimate.Prompt, MaxTokens: q.Estimate.Completion}
 	e := &c.entry
-	e.Model, e.Stream, e.At, e.Unit = q.Model, q.Stream, now, string(c.operation.Unit)
+	e.Model, e.Stream, e.Unit = q.Model, q.Stream, string(c.operation.Unit)
 	most := q.Estimate
 	if c.operation.Answers && most.Completion == 0 { // the request does not tell
 		most.Completion = g.cfg.ReplyTokens * max(most.Units, 1)
 	}
+	return c.reserveUse(most)
+}
+
+// reserveUse reserves what the answer may use.
+func (c *operationCall) reserveUse(most openai.Usage) *reply.Refusal {
+	g, now := c.g, time.Now()
+	c.entry.At = now
 	r, refused := c.reservationOf(most, now)
 	if refused != nil {
 		return refused
@@ -105,7 +115,6 @@ func (c *operationCall) gather() *reply.Refusal {
 
 // upstream passes the request on, and waits for the first byte of the answer.
 func (c *operationCall) upstream() *reply.Refusal {
-	began := time.Now()
 	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Type: "application/json", Body: func(model string) (io.Reader, int64) {
 		body := c.call.Body(model)
 		return bytes.NewReader(body), int64(len(body))
@@ -116,26 +125,39 @@ func (c *operationCall) upstream() *reply.Refusal {
 	if c.r.URL.RawQuery != "" {
 		f.Path += "?" + c.r.URL.RawQuery
 	}
+	c.forward(f)
+	return nil
+}
+
+// forward asks for the answer.
+func (c *operationCall) forward(f *upstream.Passing) {
+	began := time.Now()
 	if c.answer, c.err = c.who.key.pool.Forward(c.ctx, f, c.who.key.tenant); c.err == nil {
 		c.g.stats.Asked(c.answer, began)
 	}
 	c.asked, c.first = time.Since(began), time.Since(c.began)
-	return nil
 }
 
 // passedHeader are the fields of an upstream's header that clients get.
 var passedHeader = []string{"Content-Type", "Content-Disposition"}
 
-// deliver passes the answer on as it comes. An answer that is masked is read first.
+// deliver passes the answer on as it comes. One that is masked, or about an object, is read first.
 func (c *operationCall) deliver() *reply.Refusal {
 	if c.err != nil {
 		return nil
 	}
 	passed := c.answer.Passed
-	defer func() { passed.Close(c.meter.Usage(c.call).Total()) }()
+	about := c.operation.Kind != ""
+	defer func() {
+		if about {
+			passed.Close(0)
+		} else {
+			passed.Close(c.meter.Usage(c.call).Total())
+		}
+	}()
 	kind := passed.Header.Get("Content-Type")
 	whole := strings.HasPrefix(kind, "application/json")
-	if c.g.out != nil && whole {
+	if (c.g.out != nil || about && !c.operation.Contents) && whole {
 		var body []byte
 		if body, c.err = passed.ReadWhole(c.g.cfg.Upstream.MaxAnswerBytes, &c.held, &c.meter); c.err == nil {
 			var masked int
@@ -181,9 +203,14 @@ func (c *operationCall) deliver() *reply.Refusal {
 	}
 }
 
-// record accounts for the answer, and ends it.
+// record meters the answer, and ends it.
 func (c *operationCall) record() *reply.Refusal {
 	c.meterUsage()
+	return c.finish()
+}
+
+// finish accounts for the answer, and ends it.
+func (c *operationCall) finish() *reply.Refusal {
 	c.account()
 	c.claim.End(store.Unknown)
 	switch {

@@ -61,7 +61,7 @@ func (g *Gateway) layers() []middleware.Layer {
 
 // isUpload reports whether the body of a path is bounded by what reads it.
 func isUpload(path string) bool {
-	return slices.ContainsFunc(openai.Operations, func(o *openai.Operation) bool { return o.Upload && strings.HasSuffix(path, o.Path) })
+	return slices.ContainsFunc(slices.Concat(openai.Operations, openai.Kept), func(o *openai.Operation) bool { return o.Upload && strings.HasSuffix(path, o.Path) })
 }
 
 // withIdentity returns a handler of authenticated requests.
@@ -134,6 +134,9 @@ func (g *Gateway) routes() http.Handler {
 	for _, o := range openai.Operations {
 		handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o) })
 	}
+	for _, o := range openai.Kept {
+		handle(cmp.Or(o.Method, http.MethodPost)+" /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.about(w, r, o) })
+	}
 	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal { return nothingServed(r) })
 	if g.cfg.Page {
@@ -173,7 +176,7 @@ func atVersion(next http.Handler) http.Handler {
 // versioned returns a request with the version in its path.
 func versioned(r *http.Request) *http.Request {
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "v1beta":
+	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "files", "v1beta":
 		u, with := *r.URL, *r
 		u.Path, u.RawPath = "/v1"+strings.TrimPrefix(u.Path, "/v1beta"), ""
 		with.URL = &u

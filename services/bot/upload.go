@@ -118,8 +118,11 @@ func (u *upload) readPart(part *multipart.Part, to *multipart.Writer) error {
 	return err
 }
 
-// body returns the form with a name of the model.
+// body returns the form with a name of the model; "" leaves it out.
 func (u *upload) body(model string) (io.Reader, int64) {
+	if model == "" {
+		return io.NewSectionReader(u.rest, 0, u.size), u.size
+	}
 	first := fmt.Appendf(nil, "--%s\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n%s\r\n", u.boundary, model)
 	return io.MultiReader(bytes.NewReader(first), io.NewSectionReader(u.rest, 0, u.size)), u.size + int64(len(first))
 }

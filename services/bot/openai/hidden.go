@@ -98,7 +98,9 @@ func (w *walker) file() (named bool, kind string, ok bool) {
 			kind, ok = w.stringValue()
 		case "file_id", "file_url":
 			said, ok = w.stringValue()
-			within = said != ""
+			if within = said != ""; within && string(name) == "file_id" {
+				w.files = append(w.files, said)
+			}
 		case "source":
 			within, source, ok = w.file()
 		case "file", "content":

@@ -31,9 +31,13 @@ type Operation struct {
 	Upload bool
 	// Answers says that the model writes text or draws: the answer has tokens.
 	Answers bool
+	// Kind is that of the object that it is about; "" is none. Method is "" for POST.
+	Kind     string
+	Method   string
+	Contents bool // the answer has the contents of a file
 }
 
-// Operations are all of them. Their method is POST.
+// Operations are those that ask a model.
 var Operations = []*Operation{
 	{Name: "completions", Path: "/completions", Answers: true},
 	{Name: "embeddings", Path: "/embeddings"},

@@ -68,6 +68,8 @@ type Request struct {
 	PromptTokens int
 	// Previous is the ID of the response that a request of /v1/responses continues; "" is none.
 	Previous string
+	// Maker is the deployment that keeps what the request refers to; "" is unknown.
+	Maker string
 	// Background says that a client of /v1/responses accepts an answer that is not complete yet: it goes on without
 	// the client.
 	Background bool

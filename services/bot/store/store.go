@@ -121,9 +121,10 @@ type Usage struct {
 	Money                   int64 // billionths
 }
 
-// An Archive keeps turns, the ledger and the directory.
+// An Archive keeps turns, the ledger, the directory and whose the objects at upstreams are.
 type Archive interface {
 	Directory
+	Objects
 	// Turns returns up to most of a session's last turns, the oldest first, and its number of turns.
 	Turns(ctx context.Context, session string, most int) (turns []Turn, count int64, err error)
 	// Write keeps records, all or none. It returns an error for each: nil, or ErrConflict for a turn whose number

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,11 @@ import (
 type Passing struct {
 	// Request has the model, whether the answer is a stream, and an estimate of the tokens.
 	Request *openai.Request
+	Method  string // "" is POST
 	Path    string // below the URL of a provider, with its query
 	Type    string // of the body
+	// At is the deployment that keeps what the request is about, and alone gets it; "" asks those of the model.
+	At string
 	// Body returns the body with an upstream's name of the model, and its length. It is called for each attempt. A body
 	// may still be read when Forward returns.
 	Body func(model string) (io.Reader, int64)
@@ -48,6 +52,22 @@ func (p *Pool) Forward(ctx context.Context, f *Passing, of *Tenant) (*Answer, er
 	return a, err
 }
 
+// kept reports whether a request is about what one deployment keeps.
+func (w *want) kept() bool { return w.passing != nil && w.passing.At != "" }
+
+// Keeper returns the first deployment that keeps what a client stores: of a model, or of any for "", that the client may
+// use. Providers with Files come first. It also returns the provider's name of the model. at is "" if there is none.
+func (p *Pool) Keeper(model string, may func(model string) bool) (at, own string) {
+	all := slices.DeleteFunc(slices.Clone(p.targets), func(t *target) bool {
+		return !t.provider.vendor.keeps || model != "" && !t.Serves(model) || !slices.ContainsFunc(t.Names, may)
+	})
+	if len(all) == 0 {
+		return "", ""
+	}
+	t := all[max(0, slices.IndexFunc(all, func(t *target) bool { return t.provider.Files }))]
+	return t.Name, t.own(model)
+}
+
 // passing returns the deployments that get requests as they are.
 func passing(all []*target) []*target {
 	return slices.DeleteFunc(slices.Clone(all), func(t *target) bool { return !t.provider.vendor.passes })
@@ -59,11 +79,14 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	c := p.newCall(ctx, s, again, w)
 	defer func() { c.endFailed(ctx, failure) }()
 	model := t.own(w.model)
-	if failure := c.locate(t, t.passPath(f.Path, model)); failure != nil {
+	if failure := c.locate(t, t.passPath(f, model)); failure != nil {
 		return nil, failure
 	}
 	body, length := f.Body(model)
-	req, err := http.NewRequestWithContext(c.traced(), http.MethodPost, "", body)
+	if length == 0 {
+		body = http.NoBody
+	}
+	req, err := http.NewRequestWithContext(c.traced(), cmp.Or(f.Method, http.MethodPost), "", body)
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
@@ -103,11 +126,11 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 }
 
 // passPath returns the path for a request.
-func (t *target) passPath(path, model string) string {
-	if t.provider.Dialect == Azure && t.provider.Query[apiVersion] != "" {
-		return "/deployments/" + url.PathEscape(model) + path
+func (t *target) passPath(f *Passing, model string) string {
+	if t.provider.Dialect == Azure && t.provider.Query[apiVersion] != "" && f.At == "" {
+		return "/deployments/" + url.PathEscape(model) + f.Path
 	}
-	return path
+	return f.Path
 }
 
 // Read implements io.Reader. After an error other than io.EOF, the answer is not complete.

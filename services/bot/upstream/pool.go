@@ -23,8 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"dyno/internal/contentcoding"
 	"dyno/services/bot/breaker"
 	"dyno/services/bot/budget"
@@ -44,15 +42,11 @@ type Pool struct {
 	wild      []*target            // with a name that stands for many
 	models    []string
 	longest   time.Duration
-	made      *lru.Cache[string, *target] // by the IDs of responses
 	budget    *retryBudget
 	random    func(n int64) int64
 	retries   atomic.Uint64
 	refused   atomic.Uint64 // retries refused by the budget
 }
-
-// maxMade bounds the responses whose deployment is remembered. The deployments of others are found by asking them.
-const maxMade = 1 << 14
 
 // A provider is a server. Pools that replace one another share it while it does not change, with its connections.
 type provider struct {
@@ -118,11 +112,9 @@ func New(c Config) (*Pool, error) {
 	}
 	if c.Before == nil {
 		c.Before = &Pool{}
-		c.Before.made, _ = lru.New[string, *target](1)
 	}
 	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
 	p.budget = p.newRetryBudget()
-	p.made, _ = lru.New[string, *target](maxMade) // its size is possible
 	if c.Codec.JSON == nil {
 		p.cfg.Codec = openai.Standard()
 	}
@@ -146,12 +138,6 @@ func New(c Config) (*Pool, error) {
 	p.models, p.longest = slices.Sorted(maps.Keys(p.named)), p.bound()
 	p.retries.Store(c.Before.retries.Load())
 	p.refused.Store(c.Before.refused.Load())
-	for _, id := range c.Before.made.Keys() { // from the oldest on
-		made, _ := c.Before.made.Peek(id)
-		if i := slices.IndexFunc(p.targets, func(t *target) bool { return made != nil && t.same(made) }); i >= 0 {
-			p.made.Add(id, p.targets[i])
-		}
-	}
 	p.cfg.Before = nil // it would keep all pools before
 	return p, nil
 }
@@ -466,7 +452,8 @@ type Answer struct {
 	Upstream string
 	Model    string // the client's name of the one that has answered, which may be another than was asked for
 	Prices   Prices
-	Attempts int // 1 or more
+	Attempts int  // 1 or more
+	Native   bool // it was not translated: the upstream may keep it
 	// Dropped are the client's fields that the upstream did not get: its dialect does not have them.
 	Dropped []string
 	// Body, Reply and Usage are those of a whole answer.
@@ -501,7 +488,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 // askFor asks deployments of the request's model, and then those of its fallbacks.
 func (p *Pool) askFor(ctx context.Context, w *want) (*Answer, error) {
 	r, of := w.request, w.of
-	if !p.Has(r.Model) {
+	if !p.Has(r.Model) && !w.kept() {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
 	if w.model, w.retries = r.Model, p.budget; of != nil {
@@ -534,9 +521,17 @@ func answered(a *Answer, failure *Error) (*Answer, error) {
 
 // askModel asks deployments of one model. last is the failure of the models before; nil is none.
 func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Error) {
-	all, maker, before := p.of(w.model), p.maker(w.request), 0
+	all, before, bound := p.of(w.model), 0, p.cfg.Attempts
 	ask := p.ask
 	switch {
+	case w.kept():
+		all, ask = []*target{named(w.passing.At, p.targets)}, p.forward
+		if all[0] == nil {
+			return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("its upstream, %q, is not served here any more", w.passing.At)}
+		}
+		if w.passing.Method == http.MethodPost {
+			bound = 1 // what is made twice is paid twice
+		}
 	case w.passing != nil:
 		all, ask = passing(all), p.forward
 		if len(all) == 0 && last == nil {
@@ -554,7 +549,8 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 	// tried[t] says that t was tried; if true, it must not be asked again. forget clears false ones. failed is not
 	// cleared.
 	tried, failed, asked := map[*target]bool{}, map[*target]bool{}, false
-	for attempt, bound := 1, p.cfg.Attempts; ; attempt++ {
+	maker := named(w.request.Maker, all)
+	for attempt := 1; ; attempt++ {
 		s, none := p.pick(all, maker, tried, w)
 		if none != nil && len(tried) > 0 && attempt <= bound && leaves(all, tried) {
 			// All available ones have been tried: repeat after a pause.
@@ -660,20 +656,12 @@ func (p *Pool) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// maker returns the deployment that made the response that a request continues; nil if it is unknown.
-func (p *Pool) maker(r *openai.Request) *target {
-	if r.Previous == "" {
-		return nil
+// named returns the deployment of a list with a name; nil if there is none.
+func named(name string, all []*target) *target {
+	if i := slices.IndexFunc(all, func(t *target) bool { return t.Name == name }); i >= 0 {
+		return all[i]
 	}
-	t, _ := p.made.Get(r.Previous)
-	return t
-}
-
-// remember notes that a deployment made a response.
-func (p *Pool) remember(id string, t *target) {
-	if id != "" {
-		p.made.Add(id, t)
-	}
+	return nil
 }
 
 // pick takes an untried upstream for a request: maker, if that can be. If there is none, it returns the reason.
@@ -827,13 +815,13 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passed, Dropped: q.dropped, Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passed, Dropped: q.dropped, Native: q.client == nil, Stream: stream}, nil
 }
 
 // newCall begins a call of a slot.
 func (p *Pool) newCall(ctx context.Context, s slot, again bool, w *want) *call {
 	t := s.target
-	c := &call{pool: p, slot: s, again: again, request: w.request, question: &question{}, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
+	c := &call{pool: p, slot: s, again: again, request: w.request, kept: w.kept(), question: &question{}, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
 	operation := "chat"
 	if w.passing != nil {
 		operation, _, _ = strings.Cut(w.passing.Path[1:], "?")
@@ -879,7 +867,7 @@ func (c *call) receive(resp *http.Response) (io.Reader, *Error) {
 		text, resp.ContentLength = decoded{text}, -1
 	}
 	c.span.Number("http.response.status_code", int64(resp.StatusCode))
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && !(c.kept && resp.StatusCode == http.StatusCreated) { // Azure has made a file
 		return nil, c.status(resp, text)
 	}
 	return text, nil
@@ -917,6 +905,7 @@ type call struct {
 	request *openai.Request
 	*question
 	options bool            // a stream has options
+	kept    bool            // it is about what this deployment keeps
 	sent    atomic.Bool     // the whole request was sent
 	started atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
@@ -1103,11 +1092,11 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.Status = s
 	case s == http.StatusServiceUnavailable, s == statusOverloaded:
 		e.Status = http.StatusServiceUnavailable
-	case s == http.StatusForbidden, s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
+	case !c.kept && s == http.StatusConflict, s == http.StatusForbidden, s == http.StatusRequestTimeout, s == http.StatusTooEarly:
 		// Another upstream may answer. But repeated requests of this kind must not make the upstream cool down for
 		// all tenants.
 		e.unclear = true
-	case c.request.Continues() && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
+	case (c.kept || c.request.Continues()) && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
 		e.Status, e.Body, e.elsewhere, e.once, e.RetryAfter = s, body, true, true, 0
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
@@ -1202,8 +1191,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 		return nil, failed(err)
 	}
 	t := c.target
-	c.pool.remember(reply.ID, t)
-	a := &Answer{Upstream: t.Name, Prices: t.Price, Body: body, Reply: reply, Dropped: c.dropped}
+	a := &Answer{Upstream: t.Name, Prices: t.Price, Body: body, Reply: reply, Dropped: c.dropped, Native: c.client == nil}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage
@@ -1380,9 +1368,6 @@ func (s *Stream) begin() *Error {
 	}
 	if at := c.target.provider; s.want.noOptions[at] && at.noOptions.CompareAndSwap(false, true) {
 		c.pool.log.Warn("upstream does not know stream_options: the tokens of its streams are estimated", "upstream", at.name)
-	}
-	if s.event.Start != nil {
-		c.pool.remember(s.event.Start.ID, c.target)
 	}
 	s.first = true
 	return nil

@@ -224,8 +224,8 @@ func TestNotKept(t *testing.T) {
 	})
 }
 
-// TestKeptElsewhere: a request that continues a response goes to the upstream that made it. If that is not known, as after
-// a restart, it is found; if it cannot be asked, the client does not hear that there is no such response.
+// TestKeptElsewhere: a request that continues a response goes to the upstream that made it. If that is not known, it is
+// found; if it cannot be asked, the client does not hear that there is no such response.
 func TestKeptElsewhere(t *testing.T) {
 	inBubble(t, []Upstream{{}, {}, {}}, func(c *Config) { c.Failures, c.RetryBurst, c.RetryRatio = 1, 0, 0 }, nil, func(t *testing.T, b *bed) {
 		down := ""
@@ -245,11 +245,12 @@ func TestKeptElsewhere(t *testing.T) {
 				}
 			}
 		}
-		ask := func(fields string) (*Answer, error) {
+		ask := func(maker, fields string) (*Answer, error) {
 			r, err := openai.Standard().Parse(openai.Responses, []byte(`{"model":"m","input":"hello"`+fields+`}`))
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.Maker = maker
 			a, err := b.Ask(t.Context(), r, nil)
 			if err == nil && a.Stream != nil {
 				_, _ = read(a.Stream)
@@ -258,27 +259,25 @@ func TestKeptElsewhere(t *testing.T) {
 		}
 		for range 9 {
 			for i, fields := range []string{"", `,"stream":true`} {
-				first, err := ask(fields)
+				first, err := ask("", fields)
 				if err != nil {
 					t.Fatal(err)
 				}
-				next, err := ask(fmt.Sprintf(`,"previous_response_id":"of-%s-%d"`, first.Upstream, i+1))
+				next, err := ask(first.Upstream, fmt.Sprintf(`,"previous_response_id":"of-%s-%d"`, first.Upstream, i+1))
 				if err != nil || next.Upstream != first.Upstream || next.Attempts != 1 {
 					t.Errorf("made by %s, continued by %+v, %v", first.Upstream, next, err)
 				}
 			}
 		}
-		b.made.Purge()
 		for _, name := range []string{"a", "b", "c"} {
-			if a, err := ask(`,"previous_response_id":"of-` + name + `-0"`); err != nil || a.Upstream != name {
+			if a, err := ask("", `,"previous_response_id":"of-`+name+`-0"`); err != nil || a.Upstream != name {
 				t.Errorf("of %s: %+v, %v", name, a, err)
 			}
 		}
 		down = "b"
-		b.made.Purge()
 		for range 2 { // it fails, and then cools down
 			var e *Error
-			if _, err := ask(`,"previous_response_id":"of-b-0"`); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
+			if _, err := ask("", `,"previous_response_id":"of-b-0"`); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
 				t.Errorf("while it is down: %v", err)
 			}
 		}

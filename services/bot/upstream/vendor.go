@@ -35,6 +35,7 @@ type vendor struct {
 	header map[string]string // that each request needs
 	native []openai.Endpoint // whose requests and answers pass as they are
 	passes bool              // it has OpenAI's other endpoints, or some of them
+	keeps  bool              // it keeps files, too
 	lines  bool              // streams are lines of JSON
 	known  string            // its name in OpenTelemetry's conventions; "" is that of the dialect
 	badKey string            // what the body of an error has if the key is not valid, whatever its status; "" is nothing
@@ -43,11 +44,11 @@ type vendor struct {
 
 var vendors = map[Dialect]vendor{
 	OpenAI: {
-		url: "https://api.openai.com/v1", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
+		url: "https://api.openai.com/v1", passes: true, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.OpenAI}) },
 	},
 	Azure: {
-		key: "Api-Key", known: "azure.ai.openai", passes: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
+		key: "Api-Key", known: "azure.ai.openai", passes: true, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(s Server, _ Deployment) dialect.Server {
 			return chat.New(chat.Options{Variant: chat.Azure, APIVersion: s.Query[apiVersion]})
 		},

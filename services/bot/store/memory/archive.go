@@ -38,6 +38,7 @@ type Archive struct {
 	ids      map[string]bool
 	prices   map[string]json.RawMessage
 	directory
+	objects
 }
 
 // turns are the turns of one session.
@@ -61,7 +62,7 @@ func sizeOf(t store.Turn) int64 {
 
 // NewArchive returns an empty Archive.
 func NewArchive(b Bounds) *Archive {
-	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]json.RawMessage{}}
+	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]json.RawMessage{}, objects: newObjects()}
 }
 
 // Turns is store.Archive's.

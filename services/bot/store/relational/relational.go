@@ -1,4 +1,4 @@
-// Package relational has what SQLite and PostgreSQL do by the same statements: the directory, and sums of the ledger.
+// Package relational has what SQLite and PostgreSQL do by the same statements: the directory, objects, and sums of the ledger.
 package relational
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/bot/store"
@@ -50,6 +51,8 @@ type Database struct {
 	Notify         string              // a statement that tells other gateways of a change; "" is none
 	User           string              // the column of entries for the user
 	Alone, Belongs string              // expressions: no other gateway expires anything; a turn's session is that of the user $1, who is escaped
+
+	kept atomic.Uint64 // objects
 }
 
 // Sum is store.Archive's.

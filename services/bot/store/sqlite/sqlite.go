@@ -90,6 +90,7 @@ var migrations = []string{
 	`ALTER TABLE entries ADD COLUMN unit TEXT NOT NULL DEFAULT '';
 	ALTER TABLE entries ADD COLUMN units INTEGER NOT NULL DEFAULT 0;`,
 	relational.Prices,
+	relational.Objects,
 }
 
 // busyTimeout is how long SQLite waits for a lock. If it does not wait, we retry after openPause.

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// An Object is what an upstream keeps for a client: a response or a file. The store does not have its contents.
+type Object struct {
+	Kind, ID        string
+	Key, Team, User string // who made it; "" is none
+	Upstream, Model string // where it is: a deployment, and a client's name of its model
+	At              time.Time
+}
+
+// BelongsTo reports whether the key, team and user of another object may use this one. It is the team's, if the key has
+// one. A key without a user may use what its users made.
+func (o Object) BelongsTo(by Object) bool {
+	return o.Team == by.Team && (o.Team != "" || o.Key == by.Key) && (by.User == "" || o.User == by.User)
+}
+
+// Bounds of objects, of each kind. The oldest go first.
+const (
+	ObjectAge  = 90 * 24 * time.Hour
+	MaxObjects = 1_000_000
+)
+
+// Objects keeps which objects there are.
+type Objects interface {
+	// Keep keeps an object, unless there is one of its kind and ID.
+	Keep(ctx context.Context, o Object) error
+	// Forget removes an object.
+	Forget(ctx context.Context, o Object) error
+	// Objects returns the object of a kind and an ID. Without an ID it returns up to most that belong to the key, team and
+	// user of by, the newest first. They come after the one with the ID after; "" is the newest.
+	Objects(ctx context.Context, by Object, after string, most int) ([]Object, error)
+}

@@ -1,0 +1,61 @@
+package relational
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"dyno/services/bot/store"
+)
+
+// Objects is the migration that makes the table of objects.
+const Objects = `CREATE TABLE objects (
+		kind text NOT NULL, id text NOT NULL, key text NOT NULL, team text NOT NULL, usr text NOT NULL, upstream text NOT NULL, model text NOT NULL,
+		at bigint NOT NULL,
+		PRIMARY KEY (kind, id)
+	);
+	CREATE INDEX objects_by_time ON objects (kind, at);
+	CREATE INDEX objects_by_owner ON objects (kind, team, key, at);`
+
+// pruneEvery is how many objects are kept before the oldest are removed.
+const pruneEvery = 1 << 10
+
+// Keep is store.Objects's.
+func (d *Database) Keep(ctx context.Context, o store.Object) error {
+	_, err := d.Writer.ExecContext(ctx, `INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		o.Kind, o.ID, o.Key, o.Team, o.User, o.Upstream, o.Model, o.At.UnixMicro())
+	if err == nil && d.kept.Add(1)%pruneEvery == 0 {
+		err = d.Prune(ctx, o.Kind, o.At.Add(-store.ObjectAge), store.MaxObjects)
+	}
+	return err
+}
+
+// Prune removes a kind's objects from before a time, and all but the newest.
+func (d *Database) Prune(ctx context.Context, kind string, before time.Time, most int) error {
+	_, err := d.Writer.ExecContext(ctx, `DELETE FROM objects WHERE kind = $1 AND (at < $2 OR at <= (SELECT at FROM objects WHERE kind = $1 ORDER BY at DESC LIMIT 1 OFFSET $3))`, kind, before.UnixMicro(), most)
+	return err
+}
+
+// Forget is store.Objects's.
+func (d *Database) Forget(ctx context.Context, o store.Object) error {
+	_, err := d.Writer.ExecContext(ctx, `DELETE FROM objects WHERE kind = $1 AND id = $2`, o.Kind, o.ID)
+	return err
+}
+
+// Objects is store.Objects's.
+func (d *Database) Objects(ctx context.Context, by store.Object, after string, most int) (list []store.Object, err error) {
+	where, args := `id = $2`, []any{by.Kind, by.ID}
+	if by.ID == "" {
+		where = `team = $2 AND ($2 <> '' OR key = $3) AND ($4 = '' OR usr = $4) AND ($5 = '' OR (at, id) < (SELECT at, id FROM objects WHERE kind = $1 AND id = $5)) ORDER BY at DESC, id DESC LIMIT $6`
+		args = []any{by.Kind, by.Team, by.Key, by.User, after, most}
+	}
+	err = d.each(ctx, `SELECT kind, id, key, team, usr, upstream, model, at FROM objects WHERE kind = $1 AND `+where, args, func(rows *sql.Rows) error {
+		var o store.Object
+		var at int64
+		err := rows.Scan(&o.Kind, &o.ID, &o.Key, &o.Team, &o.User, &o.Upstream, &o.Model, &at)
+		o.At = time.UnixMicro(at).UTC()
+		list = append(list, o)
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,34 @@
+// Uses what a gateway keeps at its upstreams, by the package openai, and prints what it has got as a line of JSON.
+import OpenAI, { toFile } from "openai";
+
+const [baseURL, apiKey] = process.argv.slice(2);
+const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+const model = "dyno-1";
+const got = {};
+const all = async (list) => {
+  const items = [];
+  for await (const item of list) items.push(item);
+  return items;
+};
+
+const made = await client.responses.create({ model, input: "hi", background: true });
+const ended = await client.responses.retrieve(made.id);
+got.background = [made.status, ended.status, ended.usage.total_tokens, ended.output_text];
+got.streamed = (await all(await client.responses.retrieve(made.id, { stream: true, starting_after: 1 }))).at(-1).type;
+got.items = (await all(client.responses.inputItems.list(made.id)))[0].content[0].text;
+got.continued = (await client.responses.create({ model, input: "more", previous_response_id: made.id })).output_text;
+got.cancelled = (await client.responses.cancel((await client.responses.create({ model, input: "hi", background: true })).id)).status;
+await client.responses.delete(made.id);
+try {
+  await client.responses.retrieve(made.id);
+} catch (e) {
+  got.deleted = e.status;
+}
+
+const file = await client.files.create({ file: await toFile(Buffer.from("hello"), "a.txt"), purpose: "user_data" });
+await client.files.create({ file: await toFile(Buffer.from("hi"), "b.txt"), purpose: "user_data" });
+got.file = [file.status, (await client.files.retrieve(file.id)).purpose];
+got.content = await (await client.files.content(file.id)).text();
+got.files = (await all(client.files.list({ limit: 1 }))).length;
+got.file_deleted = (await client.files.delete(file.id)).deleted;
+console.log(JSON.stringify(got));
