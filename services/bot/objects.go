@@ -24,8 +24,9 @@ import (
 // An objectCall is an exchange about what an upstream keeps for a client.
 type objectCall struct {
 	operationCall
-	object store.Object // that the path names, or that is made
-	sent   []byte
+	object   store.Object // that the path names, or that is made
+	sent     []byte
+	estimate openai.Usage // of a batch that is made
 }
 
 // about serves an operation about an object, or about many.
@@ -130,6 +131,10 @@ func (c *objectCall) read() (refused *reply.Refusal) {
 	switch {
 	case !o.Many():
 		c.object, _, refused = g.object(c.r.Context(), c.object, "")
+	case o.Kind == openai.Batch && o.Method == "":
+		refused = c.readBatch()
+	case o.Upload && c.upload.fields["purpose"] == "batch":
+		refused = c.readLines()
 	case o.Upload:
 		if c.object.Upstream, _ = c.who.key.pool.Keeper("", c.who.key.mayUse); c.object.Upstream == "" {
 			refused = reply.Refuse(http.StatusNotFound, "", "no upstream of this key keeps files")
@@ -138,12 +143,12 @@ func (c *objectCall) read() (refused *reply.Refusal) {
 	return refused
 }
 
-// gather reserves a request.
+// gather reserves a request, and what a batch may use.
 func (c *objectCall) gather() *reply.Refusal {
 	c.claim = c.g.claims.New()
 	c.request = &openai.Request{Model: c.object.Model, Stream: c.call.Stream, Choices: 1}
 	c.entry.Model, c.entry.Stream = c.object.Model, c.call.Stream
-	return c.reserveUse(openai.Usage{})
+	return c.reserveUse(c.estimate)
 }
 
 // passing returns a request about the object.
@@ -195,22 +200,35 @@ func (c *objectCall) list() *reply.Refusal {
 
 // record notes what has become of the object, accounts for the request, and ends it.
 func (c *objectCall) record() *reply.Refusal {
+	failed := (*upstream.Error)(nil)
 	switch {
+	case errors.As(c.err, &failed) && failed.Late && !c.free:
+		failed.Usage = &c.estimate // the batch may have been made
 	case c.err != nil || c.operation.Contents:
 	case c.operation.Method == http.MethodDelete:
 		c.g.note(c.g.archive.Forget, c.object)
 	default:
+		c.answer.Usage = c.estimate
 		c.made()
 	}
 	return c.finish()
 }
 
-// made keeps an object that the upstream has made.
+// made keeps an object that the upstream has made, and the files that a batch has.
 func (c *objectCall) made() {
 	var said struct {
-		ID string `json:"id"`
+		ID     string `json:"id"`
+		Output string `json:"output_file_id"`
+		Errors string `json:"error_file_id"`
 	}
 	_ = c.g.parts.Codec.JSON.Unmarshal(c.whole, &said) // a stream, which has none
+	file := c.object
+	file.Kind, file.Model, file.At = openai.File, "", time.Now().UTC()
+	for _, file.ID = range []string{said.Output, said.Errors} {
+		if validName(file.ID) {
+			c.g.note(c.g.archive.Keep, file)
+		}
+	}
 	if c.object.ID == "" && validName(said.ID) {
 		c.object.ID = said.ID
 		c.g.note(c.g.archive.Keep, c.object)

@@ -176,7 +176,7 @@ func atVersion(next http.Handler) http.Handler {
 // versioned returns a request with the version in its path.
 func versioned(r *http.Request) *http.Request {
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "files", "v1beta":
+	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "files", "batches", "v1beta":
 		u, with := *r.URL, *r
 		u.Path, u.RawPath = "/v1"+strings.TrimPrefix(u.Path, "/v1beta"), ""
 		with.URL = &u

@@ -22,6 +22,7 @@ type upload struct {
 	kind   string            // Content-Type of body
 	fields map[string]string // openai.CallFields
 	size   int64
+	file   func(to io.Writer, from io.Reader) error // writes what becomes of the file; nil leaves it as it is
 
 	rest     *os.File // the parts without the model's, with the end of the form
 	boundary string
@@ -37,18 +38,28 @@ func (g *Gateway) readUpload(r *http.Request, key *apiKey) (*upload, *reply.Refu
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, reply.Refuse(http.StatusUnsupportedMediaType, "", "content-type: want multipart/form-data with a boundary")
 	}
-	u := &upload{fields: map[string]string{}, share: g.uploads.Grant(&key.uploads)}
+	u, refused := g.newUpload(key, func(u *upload) error {
+		return u.read(multipart.NewReader(http.MaxBytesReader(nil, r.Body, g.cfg.MaxUploadBytes), params["boundary"]))
+	})
+	if refused != nil {
+		_ = r.Body.Close() // the answer must not wait for the rest
+	}
+	return u, refused
+}
+
+// newUpload returns a form that read reads.
+func (g *Gateway) newUpload(key *apiKey, read func(*upload) error) (*upload, *reply.Refusal) {
+	u, err := &upload{fields: map[string]string{}, share: g.uploads.Grant(&key.uploads)}, error(nil)
 	if u.rest, err = os.CreateTemp("", "dyno-bot-upload-"); err == nil {
 		err = os.Remove(u.rest.Name()) // it goes with the process, however that ends
 	}
 	if err == nil {
-		err = u.read(multipart.NewReader(http.MaxBytesReader(nil, r.Body, g.cfg.MaxUploadBytes), params["boundary"]))
+		err = read(u)
 	}
 	if err == nil {
 		return u, nil
 	}
 	u.free()
-	_ = r.Body.Close() // the answer must not wait for the rest
 	var long *http.MaxBytesError
 	var file *os.PathError
 	switch {
@@ -112,6 +123,9 @@ func (u *upload) readPart(part *multipart.Part, to *multipart.Writer) error {
 		from = bytes.NewReader(value)
 	}
 	w, err := to.CreatePart(part.Header)
+	if err == nil && u.file != nil && name == "file" {
+		return u.file(w, from)
+	}
 	if err == nil {
 		_, err = io.Copy(w, from)
 	}

@@ -10,6 +10,7 @@ import (
 const (
 	Response = "response"
 	File     = "file"
+	Batch    = "batch"
 )
 
 // Kept are the operations about objects. {id} in a path is the object's; without it, a POST makes one, and a GET lists
@@ -24,6 +25,10 @@ var Kept = []*Operation{
 	{Name: "file_get", Kind: File, Method: http.MethodGet, Path: "/files/{id}"},
 	{Name: "file_delete", Kind: File, Method: http.MethodDelete, Path: "/files/{id}"},
 	{Name: "file_content", Kind: File, Method: http.MethodGet, Path: "/files/{id}/content", Contents: true},
+	{Name: "batch", Kind: Batch, Path: "/batches"},
+	{Name: "batches", Kind: Batch, Method: http.MethodGet, Path: "/batches"},
+	{Name: "batch_get", Kind: Batch, Method: http.MethodGet, Path: "/batches/{id}"},
+	{Name: "batch_cancel", Kind: Batch, Path: "/batches/{id}/cancel"},
 }
 
 // Many reports whether an operation is about all of a client's objects: it makes one, or lists them.

@@ -74,7 +74,7 @@ const (
 const secondBytes = 16 << 10
 
 // CallFields are the fields of a form that ParseForm reads, with the bytes that each may have.
-var CallFields = map[string]int64{"model": maxModel, "stream": 16, "n": 16, "prompt": 128 << 10}
+var CallFields = map[string]int64{"model": maxModel, "stream": 16, "n": 16, "prompt": 128 << 10, "purpose": 64}
 
 // ParseForm reads a call that is a form, by its CallFields and its size. The error is a *RequestError.
 func (c Codec) ParseForm(o *Operation, form map[string]string, size int64) (*Call, error) {
@@ -106,6 +106,8 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 		N         int               `json:"n"`
 		BestOf    int               `json:"best_of"`
 		MaxTokens *int              `json:"max_tokens"`
+		MaxChat   *int              `json:"max_completion_tokens"`
+		MaxOutput *int              `json:"max_output_tokens"`
 		Documents []json.RawMessage `json:"documents"`
 	}
 	q := &Call{Operation: o, codec: c}
@@ -113,9 +115,14 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 		return nil, &RequestError{"body", "want a call of " + o.Path + ": " + err.Error()}
 	}
 	q.Model, q.Stream = v.Model, v.Stream
-	most, several := completionTokens, max(v.N, v.BestOf, 1)
-	if v.MaxTokens != nil {
-		most = *v.MaxTokens
+	most, several := 0, max(v.N, v.BestOf, 1)
+	if o.Path == "/completions" {
+		most = completionTokens
+	}
+	for _, bound := range []*int{v.MaxTokens, v.MaxChat, v.MaxOutput} {
+		if bound != nil {
+			most = *bound
+		}
 	}
 	switch {
 	case v.Model == "" || len(v.Model) > maxModel:
@@ -126,7 +133,7 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 		return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 0 to %d", maxTokens)}
 	}
 	u := &q.Estimate
-	for _, name := range []string{"prompt", "input", "query", "documents"} {
+	for _, name := range []string{"prompt", "input", "query", "documents", "messages", "instructions", "tools"} {
 		u.Prompt += estimateTokens(q.fields[name])
 	}
 	switch o.Unit {
@@ -149,7 +156,7 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 	return q, nil
 }
 
-var callMembers = strict.Names("model", "stream", "n", "best_of", "max_tokens", "prompt", "input", "query", "documents")
+var callMembers = strict.Names("model", "stream", "n", "best_of", "max_tokens", "max_completion_tokens", "max_output_tokens", "prompt", "input", "query", "documents", "messages", "instructions", "tools")
 
 // Body returns the body with an upstream's name of the model.
 func (q *Call) Body(model string) []byte {

@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// An Object is what an upstream keeps for a client: a response or a file. The store does not have its contents.
+// An Object is what an upstream keeps for a client: a response, a file or a batch. The store does not have its contents.
 type Object struct {
 	Kind, ID        string
 	Key, Team, User string // who made it; "" is none
 	Upstream, Model string // where it is: a deployment, and a client's name of its model
 	At              time.Time
+	// Prompt and Completion estimate the tokens of the requests in a file.
+	Prompt, Completion int64
 }
 
 // BelongsTo reports whether the key, team and user of another object may use this one. It is the team's, if the key has

@@ -31,7 +31,7 @@ func TestObjects(t *testing.T) {
 				}
 				return list
 			}
-			one := store.Object{Kind: "batch", ID: "f1", Key: "k", User: "u", Upstream: "up", Model: "m", At: at}
+			one := store.Object{Kind: "batch", ID: "f1", Key: "k", User: "u", Upstream: "up", Model: "m", At: at, Prompt: 3, Completion: 4}
 			for _, o := range []store.Object{
 				one,
 				{Kind: "batch", ID: "f1", Key: "thief", At: at.Add(time.Hour)}, // there is one already

@@ -151,7 +151,7 @@ type Server struct {
 	// NoStreamOptions is for a server that does not know them: the usage of its streams is estimated. A server that
 	// refuses them is asked without them in any case.
 	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, which request a stream's usage"`
-	Files           bool `yaml:"files" doc:"of several servers that keep files (dialects openai and azure), this one gets clients' uploads; without it, the first"`
+	Files           bool `yaml:"files" doc:"of several servers that keep files and batches (dialects openai and azure), this one gets clients' uploads; without it, the first"`
 }
 
 // Terms say how a model at a server is asked.

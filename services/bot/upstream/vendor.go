@@ -35,7 +35,7 @@ type vendor struct {
 	header map[string]string // that each request needs
 	native []openai.Endpoint // whose requests and answers pass as they are
 	passes bool              // it has OpenAI's other endpoints, or some of them
-	keeps  bool              // it keeps files, too
+	keeps  bool              // it keeps files and batches, too
 	lines  bool              // streams are lines of JSON
 	known  string            // its name in OpenTelemetry's conventions; "" is that of the dialect
 	badKey string            // what the body of an error has if the key is not valid, whatever its status; "" is nothing

@@ -11,7 +11,7 @@ import (
 // Objects is the migration that makes the table of objects.
 const Objects = `CREATE TABLE objects (
 		kind text NOT NULL, id text NOT NULL, key text NOT NULL, team text NOT NULL, usr text NOT NULL, upstream text NOT NULL, model text NOT NULL,
-		at bigint NOT NULL,
+		at bigint NOT NULL, prompt bigint NOT NULL, completion bigint NOT NULL,
 		PRIMARY KEY (kind, id)
 	);
 	CREATE INDEX objects_by_time ON objects (kind, at);
@@ -22,8 +22,8 @@ const pruneEvery = 1 << 10
 
 // Keep is store.Objects's.
 func (d *Database) Keep(ctx context.Context, o store.Object) error {
-	_, err := d.Writer.ExecContext(ctx, `INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		o.Kind, o.ID, o.Key, o.Team, o.User, o.Upstream, o.Model, o.At.UnixMicro())
+	_, err := d.Writer.ExecContext(ctx, `INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+		o.Kind, o.ID, o.Key, o.Team, o.User, o.Upstream, o.Model, o.At.UnixMicro(), o.Prompt, o.Completion)
 	if err == nil && d.kept.Add(1)%pruneEvery == 0 {
 		err = d.Prune(ctx, o.Kind, o.At.Add(-store.ObjectAge), store.MaxObjects)
 	}
@@ -49,10 +49,10 @@ func (d *Database) Objects(ctx context.Context, by store.Object, after string, m
 		where = `team = $2 AND ($2 <> '' OR key = $3) AND ($4 = '' OR usr = $4) AND ($5 = '' OR (at, id) < (SELECT at, id FROM objects WHERE kind = $1 AND id = $5)) ORDER BY at DESC, id DESC LIMIT $6`
 		args = []any{by.Kind, by.Team, by.Key, by.User, after, most}
 	}
-	err = d.each(ctx, `SELECT kind, id, key, team, usr, upstream, model, at FROM objects WHERE kind = $1 AND `+where, args, func(rows *sql.Rows) error {
+	err = d.each(ctx, `SELECT kind, id, key, team, usr, upstream, model, at, prompt, completion FROM objects WHERE kind = $1 AND `+where, args, func(rows *sql.Rows) error {
 		var o store.Object
 		var at int64
-		err := rows.Scan(&o.Kind, &o.ID, &o.Key, &o.Team, &o.User, &o.Upstream, &o.Model, &at)
+		err := rows.Scan(&o.Kind, &o.ID, &o.Key, &o.Team, &o.User, &o.Upstream, &o.Model, &at, &o.Prompt, &o.Completion)
 		o.At = time.UnixMicro(at).UTC()
 		list = append(list, o)
 		return err
