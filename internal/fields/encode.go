@@ -44,6 +44,9 @@ func (e *Encoder) Value(s *Spec, value, like reflect.Value) *Node {
 		for i := range value.Len() {
 			n.Items = append(n.Items, e.Value(s.Item, value.Index(i), e.fresh(value.Type().Elem(), s.Item)))
 		}
+		if s.Item.single && len(n.Items) == 1 {
+			return n.Items[0]
+		}
 	case s.Kind != Mapping:
 		return e.Scalar(s, value)
 	case value.Kind() == reflect.Map:

@@ -109,7 +109,7 @@ func TestContentsMasked(t *testing.T) {
 		}
 	}
 	_, text, _ := b.headed("/v1beta/models/a/dyno:1:streamGenerateContent?alt=sse", strings.Replace(toContent, "hi", "cut", 1), nil)
-	if !strings.HasSuffix(text, `data: {"error":{"code":502,"message":"upstream up: the stream was cut","status":"UNAVAILABLE"}}`+"\n\n") {
+	if !strings.Contains(text, `data: {"error":{"code":502,"message":"upstream up: the stream was cut","status":"UNAVAILABLE","details":[{`) || !strings.HasSuffix(text, "]}}\n\n") {
 		t.Error(text)
 	}
 }

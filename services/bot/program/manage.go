@@ -133,14 +133,14 @@ func itemFlags(flags *pflag.FlagSet, k directory.Kind) {
 				}
 				return errors.Join(err, flags.Set(name, string(text)))
 			})
+		case t.Kind() == reflect.Struct, t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct: // one of a list
+			flags.StringToInt64(name, nil, f.About)
 		case t.Kind() == reflect.Slice:
 			flags.StringSlice(name, nil, f.About)
 		case t.Kind() == reflect.Map:
 			flags.StringToString(name, nil, f.About)
 		case t.Kind() == reflect.Bool:
 			flags.Bool(name, false, f.About)
-		case t.Kind() == reflect.Struct:
-			flags.StringToInt64(name, nil, f.About)
 		case t == reflect.TypeFor[*int64](), t.Kind() == reflect.Int, t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration]():
 			flags.Int64(name, 0, f.About)
 		default:

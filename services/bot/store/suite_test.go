@@ -394,7 +394,7 @@ func TestReopened(t *testing.T) {
 
 // TestOlderVersion: entries of a program that did not keep prices are read, and summed up, as before.
 func TestOlderVersion(t *testing.T) {
-	const before = "DROP INDEX turns_by_time; DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
+	const before = "DROP TABLE objects; DROP INDEX turns_by_time; DROP TABLE prices; ALTER TABLE entries DROP COLUMN kinds; ALTER TABLE entries DROP COLUMN price;"
 	old := entry("1", epoch)
 	old.Kinds, old.Price = "", ""
 	check := func(a store.Archive) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/services/bot/directory"
+	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
 )
 
@@ -36,6 +37,9 @@ func typeOf(t reflect.Type) object {
 		return object{"type": "boolean"}
 	case t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration](), t.Kind() == reflect.Uint64, t.Kind() == reflect.Int:
 		return object{"type": "integer", "format": "int64"}
+	case t == reflect.TypeFor[upstream.Prices](): // one alone stands for the list
+		one := typeOf(t.Elem())
+		return object{"oneOf": []object{one, {"type": "array", "items": one}}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		return object{"type": "array", "items": typeOf(t.Elem())}
 	case t.Kind() == reflect.Map:
@@ -43,7 +47,7 @@ func typeOf(t reflect.Type) object {
 	case t.Kind() == reflect.Struct:
 		members := object{}
 		for f := range t.Fields() {
-			name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("yaml")), ",")
+			name, _, _ := strings.Cut(cmp.Or(strings.TrimPrefix(f.Tag.Get("json"), "-"), f.Tag.Get("yaml")), ",")
 			members[name] = typeOf(f.Type)
 		}
 		return object{"type": "object", "properties": members}
