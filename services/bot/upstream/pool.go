@@ -867,7 +867,7 @@ func (c *call) receive(resp *http.Response) (io.Reader, *Error) {
 		text, resp.ContentLength = decoded{text}, -1
 	}
 	c.span.Number("http.response.status_code", int64(resp.StatusCode))
-	if resp.StatusCode != http.StatusOK && !(c.kept && resp.StatusCode == http.StatusCreated) { // Azure has made a file
+	if resp.StatusCode != http.StatusOK && (!c.kept || resp.StatusCode != http.StatusCreated) { // Azure has made a file
 		return nil, c.status(resp, text)
 	}
 	return text, nil
