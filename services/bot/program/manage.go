@@ -215,7 +215,11 @@ func (m *manager) ask(ctx context.Context, method, path string, body map[string]
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, ForceAttemptHTTP2: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(r)
 	if err != nil {
-		return exit.With(exit.Target, err, "--admin is where the gateway's admin listener is, which takes changes with --manage-keys")
+		hint := "--admin is where the gateway's admin listener is, which takes changes with --manage-keys"
+		if m.cert == "" && r.URL.Scheme == "https" { // TLS 1.3 refuses a client after its handshake, and HTTP/2 does not say why
+			hint += "; it may want a client certificate: --cert, --key"
+		}
+		return exit.With(exit.Target, err, hint)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
