@@ -30,11 +30,11 @@ func main() {
 // variants say which parts the gateway has. All are the gateway's own by default.
 type variants struct {
 	pool, prealloc bool
-	library              codec.Library
-	form                 layering.Form
-	unmatched            bool
-	table                cachetables.Kind
-	writes               micro.Writes
+	library        codec.Library
+	form           layering.Form
+	unmatched      bool
+	table          cachetables.Kind
+	writes         micro.Writes
 }
 
 // extend adds the flags of the variants, and the micro commands.

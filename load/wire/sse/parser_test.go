@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
+	"dyno/internal/ssetest"
 	"dyno/load/wire/wiretest"
 )
 
@@ -64,58 +64,14 @@ func (r reading) equal(o reading) bool {
 	return slices.Equal(r.events, o.events) && r.id == o.id && r.retry == o.retry && errors.Is(r.err, o.err)
 }
 
-// standard reads a stream as the standard's text goes, step by step, with all of it at
-// hand.
+// standard reads a stream as the standard's text goes.
 func standard(stream string) (r reading) {
-	stream, at := strings.CutPrefix(stream, "\ufeff")
-	offset := 0
-	if at {
-		offset = len("\ufeff")
+	all := ssetest.Read(stream, MaxRetry)
+	for _, e := range all.Events {
+		r.events = append(r.events, dispatched{e.Type, e.Data, e.ID, e.At})
 	}
-	var data, kind, id string
-	for i := 0; ; {
-		end := strings.IndexAny(stream[i:], "\r\n")
-		if end < 0 {
-			return r // what is left is discarded
-		}
-		line := stream[i : i+end]
-		next := i + end + 1
-		ended := next
-		if stream[next-1] == '\r' && next < len(stream) && stream[next] == '\n' {
-			next++
-		}
-		i = next
-		if line == "" {
-			r.id = id
-			if data == "" {
-				kind = ""
-				continue
-			}
-			r.events = append(r.events, dispatched{kind, strings.TrimSuffix(data, "\n"), id, offset + ended})
-			data, kind = "", ""
-			continue
-		}
-		field, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch field {
-		case "event":
-			kind = value
-		case "data":
-			data += value + "\n"
-		case "id":
-			if !strings.Contains(value, "\x00") {
-				id = value
-			}
-		case "retry":
-			if value != "" && strings.Trim(value, "0123456789") == "" {
-				ms, err := strconv.ParseUint(value, 10, 64)
-				if longest := uint64(MaxRetry.Milliseconds()); err != nil || ms > longest {
-					ms = longest
-				}
-				r.retry = time.Duration(ms) * time.Millisecond
-			}
-		}
-	}
+	r.id, r.retry = all.ID, all.Retry
+	return r
 }
 
 // Examples of the standard, and the web platform's tests of the format.
@@ -170,15 +126,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// drawStream draws bytes among which there are many events.
-func drawStream(t *rapid.T) []byte {
-	words := rapid.SampledFrom([]string{
-		"data", "data:", "data: ", "event:", "id: ", "id", "retry:", ":", " ", "1", "23", "abc", "\x00", "\ufeff", "\xef", "\xbb", "ü", "\xff",
-		"\n", "\n", "\n\n", "\r", "\r\n", "\r\n\r\n",
-	})
-	return []byte(strings.Join(rapid.SliceOfN(words, 0, 60).Draw(t, "words"), ""))
-}
-
 func drawCuts(t *rapid.T, n int) []int {
 	cuts := rapid.SliceOfN(rapid.IntRange(0, n), 0, 8).Draw(t, "cuts")
 	slices.Sort(cuts)
@@ -188,7 +135,7 @@ func drawCuts(t *rapid.T, n int) []int {
 // Any stream, cut anywhere, means what the standard says.
 func TestAgreesWithTheStandard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		stream := drawStream(t)
+		stream := ssetest.Draw(t)
 		p := NewParser()
 		got, want := read(t, p, stream, drawCuts(t, len(stream))...), standard(string(stream))
 		if !got.equal(want) {

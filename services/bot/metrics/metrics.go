@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,15 @@ type Stats struct {
 	Resumed     *prometheus.CounterVec
 	Unsettled   prometheus.Counter
 	Unaccounted prometheus.Counter
+
+	answersBy, tokensBy, moneyBy *prometheus.CounterVec // by who pays
+
+	mu     sync.Mutex // guards payers
+	payers map[[3]string]bool
 }
+
+// maxPayers bounds the triples of key, team and model that have counters of their own. All others are named other.
+const maxPayers = 1000
 
 // New returns counters of a gateway with these upstreams and plugins, by name.
 func New(upstreams, plugins []string) *Stats {
@@ -66,6 +75,10 @@ func New(upstreams, plugins []string) *Stats {
 		Plugins:     counters("plugin_calls_total", "Calls to plugins by what became of them; busy and open ones were not made.", "plugin", "outcome"),
 		Resumed:     counters("resumed_total", "Requests to read on in a stream: ok, gone (not kept) or refused.", "outcome"),
 		Unsettled:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unsettled_total", Help: "Reservations that could not be settled."}),
+		answersBy:   counters("key_answers_total", "Answers by key, team and model; after 1,000 of these triples, of others together.", "key", "team", "model", "outcome"),
+		tokensBy:    counters("key_tokens_total", "Tokens used, by key, team and model.", "key", "team", "model", "kind"),
+		moneyBy:     counters("key_money_total", "Money used, by key, team and model.", "key", "team", "model"),
+		payers:      map[[3]string]bool{},
 		Unaccounted: prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unaccounted_total", Help: "Answers that are not in the ledger: each is an error."}),
 	}
 	s.Gaps = [...]prometheus.Observer{s.gap.WithLabelValues("upstream"), s.gap.WithLabelValues("client")}
@@ -140,6 +153,27 @@ func (s *Stats) Ended(e *store.Entry) {
 	}
 	s.tokens.WithLabelValues("prompt", source).Add(float64(e.Prompt))
 	s.tokens.WithLabelValues("completion", source).Add(float64(e.Completion))
+	by := s.payer(e)
+	s.answersBy.WithLabelValues(by[0], by[1], by[2], e.Outcome).Inc()
+	if !e.Cached {
+		s.tokensBy.WithLabelValues(by[0], by[1], by[2], "prompt").Add(float64(e.Prompt))
+		s.tokensBy.WithLabelValues(by[0], by[1], by[2], "completion").Add(float64(e.Completion))
+		s.moneyBy.WithLabelValues(by[:]...).Add(float64(e.Money) / 1e9)
+	}
+}
+
+// payer returns the labels of who pays for an answer.
+func (s *Stats) payer(e *store.Entry) [3]string {
+	by := [3]string{e.Key, e.Team, e.Model}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.payers[by] {
+		if len(s.payers) == maxPayers {
+			return [3]string{"other", "other", "other"}
+		}
+		s.payers[by] = true
+	}
+	return by
 }
 
 // Limited counts a request that a limit of a resource refused.
@@ -158,7 +192,7 @@ func (s *Stats) Masked(direction string, n int) {
 // Collectors returns all metrics, to be registered.
 func (s *Stats) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		s.Requests, s.seconds, s.Queue, s.Overhead, s.Event, s.first, s.answered, s.gap, s.outcomes, s.tokens, s.limitedBy, s.degradedBy, s.maskedBy, s.Plugins, s.Resumed, s.Unsettled, s.Unaccounted,
+		s.Requests, s.seconds, s.Queue, s.Overhead, s.Event, s.first, s.answered, s.gap, s.outcomes, s.tokens, s.answersBy, s.tokensBy, s.moneyBy, s.limitedBy, s.degradedBy, s.maskedBy, s.Plugins, s.Resumed, s.Unsettled, s.Unaccounted,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bot_streams", Help: "Streams under way."}, func() float64 { return float64(s.Streams.Load()) }),
 	}
 }

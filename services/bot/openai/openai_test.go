@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"dyno/internal/ssetest"
 )
 
 func parse(t testing.TB, e Endpoint, body string) *Request {
@@ -540,6 +543,44 @@ func TestReader(t *testing.T) {
 	if _, err := NewReader(io.MultiReader(strings.NewReader("data: a\n"), iotest.ErrReader(broken))).Next(); !errors.Is(err, broken) {
 		t.Errorf("a broken connection: %v", err)
 	}
+}
+
+// TestReaderAgreesWithTheStandard: any stream, cut anywhere, has the events that the HTML standard says, but for those with
+// blank data. What is passed on of it means the same.
+func TestReaderAgreesWithTheStandard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stream := ssetest.Draw(t)
+		all := ssetest.Read(string(stream), time.Hour)
+		var want []ssetest.Event
+		for _, e := range all.Events {
+			if strings.TrimSpace(e.Data) != "" {
+				want = append(want, ssetest.Event{Type: e.Type, Data: e.Data})
+			}
+		}
+		pieces := iotest.OneByteReader(bytes.NewReader(stream))
+		if rapid.Bool().Draw(t, "whole") {
+			pieces = bytes.NewReader(stream)
+		}
+		r := NewReader(pieces)
+		var raw []byte
+		for n := 0; ; n++ {
+			f, err := r.Next()
+			if err != nil || n == len(want) { // a last event that lacks only its end counts
+				if n != len(want) || err == nil && all.Rest == len(stream) {
+					t.Fatalf("%q: %d events, %v, want %+v", stream, n, err, want)
+				}
+				break
+			}
+			if string(f.Name) != want[n].Type || string(f.Data) != want[n].Data {
+				t.Fatalf("%q: event %d is %q %q, want %+v", stream, n, f.Name, f.Data, want[n])
+			}
+			raw = append(raw, f.Raw...)
+		}
+		again := ssetest.Read(string(raw), time.Hour).Events
+		if len(again) != len(want) {
+			t.Fatalf("%q is passed on as %q", stream, raw)
+		}
+	})
 }
 
 // TestAlive: who reads is told of all that comes and is no event, before more is waited for.
