@@ -56,12 +56,13 @@ func TestBrowser(t *testing.T) {
 				text, _ := io.ReadAll(r.Body)
 				said <- string(text)
 			})
-			site := httptest.NewServer(mux)
+			site := httptest.NewUnstartedServer(mux)
 			defer site.Close()
+			origin := "http://" + site.Listener.Addr().String()
 			b := serving(t, newLLM(t, nil), func(config *Config) {
 				config.Keys, config.AllowOrigins = []Key{keyOf("key")}, []string{"https://other.example"}
 				if c.allowed {
-					config.AllowOrigins = []string{site.URL}
+					config.AllowOrigins = []string{origin}
 				}
 				config.Upstream.Upstreams[0].URL = model.URL + "/v1"
 			})
@@ -81,12 +82,13 @@ try {
 } catch (e) { said.push(e.message); }
 await fetch("/said", { method: "POST", body: said.map(String).join(" ") });
 </script>`, b.url+"/v1", secretOf("key"))
+			site.Start() // whoever asked at this port before gets nothing
 			folder, err := os.MkdirTemp("", "browser")
 			if err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", //nolint:gosec // the machine's own browser
-				"--user-data-dir="+folder, "--remote-debugging-port=0", site.URL)
+				"--user-data-dir="+folder, "--remote-debugging-port=0", origin)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

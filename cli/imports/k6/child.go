@@ -12,7 +12,7 @@ import (
 )
 
 // scriptLimits bound the process in which a script runs.
-var scriptLimits = process.Limits{Time: 30 * time.Second, CPU: 5 * time.Second, Memory: 768 << 20, Output: 32 << 20}
+var scriptLimits = process.Limits{Time: 2 * time.Minute, CPU: 5 * time.Second, Memory: 768 << 20, Output: 32 << 20}
 
 // Role runs a script of k6 in a process of its own: the interpreter cannot be interrupted in a regular expression, or
 // in a native function of a large array.

@@ -123,7 +123,7 @@ func ask(t *testing.T, url, body string) (int, string, http.Header) {
 }
 
 // changing is what differs from one time to the next.
-var changing = regexp.MustCompile(`"(id|seconds|queue_seconds|created|access_token|expires_at|at)":("[^"]*"|[0-9.e+-]+)|id: [a-z0-9]+-`)
+var changing = regexp.MustCompile(`"(id|request_id|seconds|queue_seconds|created|access_token|expires_at|at)":("[^"]*"|[0-9.e+-]+)|id: [a-z0-9]+-`)
 
 // script is what is asked of each form of the gateway: whole and streamed answers,
 // plugins, what is refused, and what was kept.
