@@ -82,7 +82,7 @@ try {
 } catch (e) { said.push(e.message); }
 await fetch("/said", { method: "POST", body: said.map(String).join(" ") });
 </script>`, b.url+"/v1", secretOf("key"))
-			site.Start() // whoever asked at this port before gets nothing
+			site.Start() // clients of a server that was at this port before get no page
 			folder, err := os.MkdirTemp("", "browser")
 			if err != nil {
 				t.Fatal(err)
