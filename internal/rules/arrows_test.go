@@ -255,6 +255,7 @@ var arrows = []arrow{
 	{"internal/freeport", nil, "it finds addresses, and nothing of who will listen there"},
 	{"internal/pipes", nil, "bytes are passed on, to any reader"},
 	{"internal/script", []string{"internal/freeport", "internal/leak"}, "it runs programs, whatever they do"},
+	{"internal/ssetest", nil, "it reads event streams as the standard says, for whatever test"},
 	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
 	{"internal/manual", nil, "commands on pages are run from outside, by the programs that users have"},
 	{"internal/rules", nil, "rules look at the code from outside"},
@@ -291,6 +292,7 @@ var testsMay = []string{
 	"internal/race",      // whether they are slow, and memory is not theirs alone
 
 	"internal/contentcoding/codingtest", // bodies as servers encode them
+	"internal/ssetest",                  // event streams as the standard reads them
 
 	"services/echo/rpc/echopb",   // messages by the standard library, to compare with
 	"services/echo/rpc/contract", // what holds every server of the echo over gRPC to the same
