@@ -93,7 +93,7 @@ else
 fi
 after=\$(cpu_of "\$process")
 jq --argjson cpu "\$(echo "\$after - \$before" | bc)" --argjson rss "\$(awk '/^VmRSS:/ {print \$2 * 1024}' "/proc/\$process/status")" \
-	'.variants[0] | {ok: .counts.ok, errors: .figures["errors.total"].estimate, cpu: \$cpu, p50: .figures["service.p50"].estimate, p99: .figures["service.p99"].estimate, rss: \$rss}' "$dir/out.json"
+	'.variants[0] | {ok: .counts.ok, errors: (.figures["errors.total"].estimate? // .errors.total), cpu: \$cpu, p50: .figures["service.p50"].estimate, p99: .figures["service.p99"].estimate, rss: \$rss}' "$dir/out.json"
 SH
 chmod +x "$dir/ask"
 

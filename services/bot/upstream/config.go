@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/net/http/httpguts"
 
 	"dyno/internal/fields"
@@ -136,8 +137,25 @@ func (p Price) Version() (name, price string) {
 	if p.Free() {
 		return "", ""
 	}
-	text, _ := json.Marshal(p) // of numbers
-	return fmt.Sprintf("%x", sha256.Sum256(text))[:8], string(text)
+	key := [...]int64{p.Prompt, p.Completion, p.Unit, p.Request, given(p.Cached), given(p.CacheWrite), given(p.PromptAudio), given(p.PromptImage), given(p.Reasoning), given(p.CompletionAudio), given(p.CompletionImage)}
+	v, known := versions.Get(key)
+	if !known {
+		text, _ := json.Marshal(p) // of numbers
+		v = [2]string{fmt.Sprintf("%x", sha256.Sum256(text))[:8], string(text)}
+		versions.Add(key, v)
+	}
+	return v[0], v[1]
+}
+
+// versions are those that were used last: each answer has one.
+var versions, _ = lru.New[[11]int64, [2]string](1 << 10)
+
+// given returns a price that may be missing; -1 if it is.
+func given(price *int64) int64 {
+	if price == nil {
+		return -1
+	}
+	return *price
 }
 
 // A Server says how a server of models is reached.
