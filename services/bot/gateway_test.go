@@ -1135,7 +1135,7 @@ func TestGivenUp(t *testing.T) {
 				}
 				m := newLLM(t, func(c *llm.Config) { c.Faults = []llm.FaultRate{{Fault: f, Probability: 1}} })
 				b := serving(t, m, func(c *Config) {
-					c.Upstream.Attempts, c.Upstream.Failures, c.Upstream.FirstByte, c.Upstream.Total = 2, 100, 200*ms, 200*ms
+					c.Upstream.Attempts, c.Upstream.Failures, c.Upstream.FirstByte, c.Upstream.Total = 2, 100, 2*time.Second, 2*time.Second // a busy machine takes a while to send the request
 				})
 				status, text, _ := b.ask("/v1/chat/completions", "", fmt.Sprintf(`{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":%v}`, stream))
 				if (status == http.StatusGatewayTimeout) != late {
