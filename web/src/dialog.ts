@@ -8,7 +8,7 @@ export interface Question {
   title: string;
   /** What the reader has to know in addition to what is shown. */
   about?: Child;
-  /** Fields for the reader; it has to be checked again after each input. */
+  /** Fields for the reader. Check them again after each input. */
   form?: Child;
   /** The name that the reader enters before it is removed, if something is. */
   removes?: string | undefined;
