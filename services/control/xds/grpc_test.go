@@ -30,6 +30,7 @@ import (
 	"dyno/services/control/plane/planetest"
 	"dyno/services/control/resource"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/wait"
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
@@ -88,7 +89,8 @@ func (b *bed) serve(change func(*Config)) {
 	b.t.Cleanup(b.end)
 }
 
-// put registers an instance, and returns when the replica knows it.
+// put registers an instance, and returns when the replica knows it, and so does a server that had a stream before: the
+// first response to the next stream may be of the state before otherwise.
 func (b *bed) put(i *resource.Instance) {
 	b.t.Helper()
 	if i.Namespace == "" {
@@ -99,6 +101,19 @@ func (b *bed) put(i *resource.Instance) {
 	}
 	if _, err := b.plane.Sync(b.ctx, false); err != nil {
 		b.t.Fatal(err)
+	}
+	if b.server.closed {
+		return
+	}
+	select {
+	case <-b.server.cache.complete:
+	default:
+		return // the first stream has it read everything
+	}
+	for revision := b.plane.Revision(); !b.server.cache.watch.Handled(revision); {
+		if !wait.For(b.ctx, time.Millisecond) {
+			b.t.Fatalf("the server has not handled revision %d", revision)
+		}
 	}
 }
 
