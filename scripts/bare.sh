@@ -4,8 +4,9 @@
 #
 #   scripts/bare.sh RELEASE [PAGE...] | tee bench/bare.txt      RELEASE: a folder that scripts/release.sh made
 #
-# It prints the commands with their exit codes, and fails if one does not do what its page says. Needs root and
-# debootstrap. The packages come from where apt has its own.
+# WITH=curl,… installs what a page needs besides: services/from-litellm.md asks by curl. It prints the commands with their
+# exit codes, and fails if one does not do what its page says. Needs root and debootstrap. The packages come from where apt
+# has its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 package=$(realpath "$1"/dyno_*_"$(dpkg --print-architecture)".deb)
@@ -17,7 +18,7 @@ trap 'rm -rf --one-file-system "$root" "$log"' EXIT
 
 # shellcheck disable=SC2016 # apt replaces the fields
 read -r mirror suite < <(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Identifier: Packages' 'Label: Debian' 'Component: main')
-debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$log" 2>&1 || {
+debootstrap --variant=minbase ${WITH:+--include="$WITH"} "$suite" "$root" "$mirror" >"$log" 2>&1 || {
 	tail "$log" >&2
 	exit 1
 }
