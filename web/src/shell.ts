@@ -1,10 +1,9 @@
 // The frame of pages that are served: navigation, language, colours, the token, and which
 // page is shown.
 
-import { h, select, type Child } from "./dom";
-import { languages, preferred, type Language } from "./i18n";
-import { frameTexts, type FrameKey } from "./i18n/frame";
-import { pageTexts, type PageTexts } from "./i18n/pages";
+import { h, type Child } from "./dom";
+import type { Language } from "./i18n";
+import { dress, frameWords, keep, settings, switches } from "./settings";
 
 /** The texts that a frame needs of its program. */
 export interface Words {
@@ -43,27 +42,6 @@ export interface Frame<T extends Words> {
   token(value: string): void;
   /** What stands next to a page's name. */
   mark?(t: T, page: string): Child;
-}
-
-type Theme = "auto" | "light" | "dark";
-
-interface Settings {
-  language: Language;
-  theme: Theme;
-}
-
-const kept = "dyno.settings";
-
-function settings(): Settings {
-  const usual: Settings = { language: preferred(navigator.languages), theme: "auto" };
-  try {
-    const found = JSON.parse(localStorage.getItem(kept) ?? "{}") as Partial<Settings>;
-    if (languages.some(([l]) => l === found.language)) usual.language = found.language!;
-    if (found.theme === "light" || found.theme === "dark") usual.theme = found.theme;
-  } catch {
-    // A browser that keeps nothing, or somebody else's text.
-  }
-  return usual;
 }
 
 export interface Shell {
@@ -105,30 +83,19 @@ export function shell<T extends Words>(f: Frame<T>): Shell {
     return [name || f.pages[0]![0], below, new URLSearchParams(query)];
   };
 
-  const words = (): PageTexts<FrameKey> => pageTexts(frameTexts, chosen.language);
-
   const draw = () => {
-    const t = words();
+    const t = frameWords(chosen.language);
     const own = f.texts(chosen.language);
-    document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
-    if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
-    else document.documentElement.dataset["theme"] = chosen.theme;
+    dress(chosen);
     const [current] = address();
     links.replaceChildren(...f.pages.map(([name, text]) => h("li", {}, h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : undefined }, text(own), f.mark?.(own, name)))));
     alarm.hidden = !wrong;
     alarm.textContent = wrong?.() ?? "";
-    top.replaceChildren(h("header", { class: "bar" }, h("strong", {}, f.name), h("nav", { "aria-label": t("nav") }, links), h("div", { class: "switches" },
-      select(t("language"), languages, chosen.language, (language) => change({ language }, 0)),
-      select<Theme>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], chosen.theme, (theme) => change({ theme }, 1)))));
+    top.replaceChildren(h("header", { class: "bar" }, h("strong", {}, f.name), h("nav", { "aria-label": t("nav") }, links), h("div", { class: "switches" }, switches(chosen, change))));
   };
 
-  const change = (to: Partial<Settings>, control: number) => {
-    Object.assign(chosen, to);
-    try {
-      localStorage.setItem(kept, JSON.stringify(chosen));
-    } catch {
-      // It holds until the page is closed.
-    }
+  const change = (control: number) => {
+    keep(chosen);
     void show(false).then(() => top.querySelectorAll("select")[control]?.focus());
   };
 
@@ -172,7 +139,7 @@ export function shell<T extends Words>(f: Frame<T>): Shell {
   const lock = () => {
     shown++; // whatever comes late is not shown
     leaving.abort();
-    const t = words();
+    const t = frameWords(chosen.language);
     const own = f.texts(chosen.language);
     const box = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true });
     main.replaceChildren(h("h1", {}, own("token.title")), h("p", {}, own("token.text")),
@@ -183,7 +150,7 @@ export function shell<T extends Words>(f: Frame<T>): Shell {
     root.dataset["state"] = "locked";
   };
 
-  root.append(h("a", { class: "skip", href: "#main", click: (e) => { e.preventDefault(); main.focus(); } }, words()("nav.skip")), top, alarm, main, said);
+  root.append(h("a", { class: "skip", href: "#main", click: (e) => { e.preventDefault(); main.focus(); } }, frameWords(chosen.language)("nav.skip")), top, alarm, main, said);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => painters.forEach((repaint) => repaint()));
   return { show, draw, lock, alarm: (text) => { wrong = text; draw(); }, language: () => chosen.language };
 }

@@ -9,7 +9,7 @@ import { frameTexts } from "../src/i18n/frame";
 import { complete } from "./complete";
 
 describe("texts of the console", () => complete(en, zh, import.meta.glob("../src/{console/*,lists,dialog}.ts", { query: "?raw", import: "default", eager: true }), /^(status|health|state|kind|act|problem|new|token)\.|^nav\.(sessions|counters)$|^diff\.(from|to)$/));
-describe("texts of the frame", () => complete(frameTexts.en, frameTexts.zh, import.meta.glob("../src/shell.ts", { query: "?raw", import: "default", eager: true }), /^$/));
+describe("texts of the frame", () => complete(frameTexts.en, frameTexts.zh, import.meta.glob("../src/{settings,shell}.ts", { query: "?raw", import: "default", eager: true }), /^$/));
 
 const side = (lines: Line[], sign: "-" | "+") => lines.filter((l) => l.sign === " " || l.sign === sign).map((l) => l.text).join("\n");
 const short = (lines: (Line | number)[]) => lines.map((l) => (typeof l === "number" ? l : l.sign + l.text));

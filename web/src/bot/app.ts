@@ -3,8 +3,6 @@ import { h } from "../dom";
 import { Refused } from "./api";
 import type { BotTexts } from "./texts";
 
-export type Theme = "auto" | "light" | "dark";
-
 /** What every page is made from. */
 export interface App {
   t: BotTexts;

@@ -3,13 +3,6 @@
 import { fill, type Language, type Values } from "../i18n";
 
 export const en = {
-  "language": "Language",
-  "theme": "Colours",
-  "theme.auto": "as the system",
-  "theme.light": "light",
-  "theme.dark": "dark",
-  "nav": "Pages",
-  "nav.skip": "Skip to the page",
   "nav.chat": "Chat",
   "nav.usage": "Usage",
   "nav.logout": "Log out",
@@ -99,13 +92,6 @@ export const en = {
 export type BotKey = keyof typeof en;
 
 export const zh: Record<BotKey, string> = {
-  "language": "语言",
-  "theme": "配色",
-  "theme.auto": "跟随系统",
-  "theme.light": "浅色",
-  "theme.dark": "深色",
-  "nav": "页面",
-  "nav.skip": "跳到正文",
   "nav.chat": "对话",
   "nav.usage": "用量",
   "nav.logout": "退出登录",

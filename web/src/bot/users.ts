@@ -1,31 +1,12 @@
 // The page of users: the login, the chat, and what their API key may use.
 
-import { h, select } from "../dom";
-import { languages, preferred, type Language } from "../i18n";
+import { h } from "../dom";
+import { dress, frameWords, keep, settings, switches } from "../settings";
 import { forget, login, pass, Refused } from "./api";
-import { problem, type App, type Page, type Theme } from "./app";
+import { problem, type App, type Page } from "./app";
 import { chat, enter, leave, wrote } from "./chat";
 import { botTexts, type BotKey } from "./texts";
 import { usage } from "./usage";
-
-interface Settings {
-  language: Language;
-  theme: Theme;
-}
-
-const kept = "dyno.settings";
-
-function settings(): Settings {
-  const usual: Settings = { language: preferred(navigator.languages), theme: "auto" };
-  try {
-    const found = JSON.parse(localStorage.getItem(kept) ?? "{}") as Partial<Settings>;
-    if (languages.some(([l]) => l === found.language)) usual.language = found.language!;
-    if (found.theme === "light" || found.theme === "dark") usual.theme = found.theme;
-  } catch {
-    // A browser that keeps nothing, or somebody else's text.
-  }
-  return usual;
-}
 
 const chosen = settings();
 const pages: [string, BotKey][] = [["chat", "nav.chat"], ["usage", "nav.usage"]];
@@ -41,17 +22,14 @@ const nameOf = (hash: string) => hash.replace(/^#\/?/, "").split(/[/?]/)[0] || "
 
 function frame(): void {
   const t = botTexts(chosen.language);
-  document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
-  if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = chosen.theme;
+  dress(chosen);
   const p = pass();
   const name = nameOf(location.hash);
   top.replaceChildren(h("header", { class: "bar" }, h("strong", {}, "dyno bot"),
-    p && h("nav", { "aria-label": t("nav") }, h("ul", {}, pages.map(([page, key]) => h("li", {}, h("a", { href: `#/${page}`, "aria-current": page === name ? "page" : undefined }, t(key)))))),
+    p && h("nav", { "aria-label": frameWords(chosen.language)("nav") }, h("ul", {}, pages.map(([page, key]) => h("li", {}, h("a", { href: `#/${page}`, "aria-current": page === name ? "page" : undefined }, t(key)))))),
     h("div", { class: "switches" },
       p && [h("span", { class: "hint user" }, t("nav.user", { user: p.user, time: t.clock(p.expires) })), h("button", { type: "button", click: out }, t("nav.logout"))],
-      select(t("language"), languages, chosen.language, (l) => change({ language: l })),
-      select<Theme>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], chosen.theme, (theme) => change({ theme })))));
+      switches(chosen, change))));
 }
 
 function out(): void {
@@ -61,14 +39,8 @@ function out(): void {
   show(true);
 }
 
-function change(to: Partial<Settings>): void {
-  const control = to.language ? 0 : 1;
-  Object.assign(chosen, to);
-  try {
-    localStorage.setItem(kept, JSON.stringify(chosen));
-  } catch {
-    // It holds until the page is closed.
-  }
+function change(control: number): void {
+  keep(chosen);
   show(false);
   top.querySelectorAll("select")[control]?.focus();
 }
@@ -135,7 +107,7 @@ function show(moved: boolean): void {
 /** Fills the page's root. */
 export function users(host: HTMLElement): void {
   root = host;
-  root.append(h("a", { class: "skip", href: "#main", click: (e) => { e.preventDefault(); main.focus(); } }, botTexts(chosen.language)("nav.skip")), top, main, said);
+  root.append(h("a", { class: "skip", href: "#main", click: (e) => { e.preventDefault(); main.focus(); } }, frameWords(chosen.language)("nav.skip")), top, main, said);
   root.addEventListener("keydown", enter);
   root.addEventListener("input", wrote);
   addEventListener("hashchange", () => show(true));

@@ -5,11 +5,6 @@ import said from "../../../internal/texts/en.json";
 
 export const en = {
   ...said,
-  "language": "Language",
-  "theme": "Colours",
-  "theme.auto": "as the system",
-  "theme.light": "light",
-  "theme.dark": "dark",
   "skip": "Skip to the report",
   "contents": "Contents",
   "broken": "This report cannot be shown: {reason}",

@@ -5,11 +5,6 @@ import said from "../../../internal/texts/zh.json";
 
 export const zh: Record<Key, string> = {
   ...said,
-  "language": "语言",
-  "theme": "配色",
-  "theme.auto": "跟随系统",
-  "theme.light": "浅色",
-  "theme.dark": "深色",
   "skip": "跳到报告正文",
   "contents": "目录",
   "broken": "无法显示本报告：{reason}",

@@ -1,12 +1,11 @@
 import type { Comparison, Estimate, PlanVariant, Report, Run, Validity, Variant } from "../document";
 import { stated, unitOf, unknown, write } from "../format";
-import type { Language, Texts, Work } from "../i18n";
+import type { Texts, Work } from "../i18n";
+import type { Settings } from "../settings";
 import type { View } from "../charts/flametree";
 
 /** What a reader has chosen. It stays when the page is drawn again. */
-export interface Choices {
-  language: Language;
-  theme: "auto" | "light" | "dark";
+export interface Choices extends Settings {
   clock?: string;
   round?: number;
   heat?: string;

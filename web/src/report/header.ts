@@ -1,8 +1,8 @@
-import { h, select, type Child } from "../dom";
+import { h, type Child } from "../dom";
 import { tick, times } from "../format";
-import { languages, type Texts } from "../i18n";
+import { switches } from "../settings";
 import { brief, commands, facts, sentences, verdicts } from "./answer";
-import { isProgram, planned, type Choices, type Context } from "./context";
+import { isProgram, planned, type Context } from "./context";
 
 /** The question and the answer: what came out, how sure that is, and what helps. */
 export function header(c: Context, again: () => void): HTMLElement {
@@ -11,7 +11,7 @@ export function header(c: Context, again: () => void): HTMLElement {
   const { answer } = c.doc;
   return h("header", {},
     h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, run.name)),
-      switches(t, c.chosen, again)),
+      h("div", { class: "switches" }, switches(c.chosen, again))),
     run.question && h("p", { class: "question" }, run.question),
     (run.flags ?? []).some((f) => f.disturbs) && h("p", { class: "verdicts" }, h("a", { href: "#validity", class: "badge warn" }, `⚠ ${t("disturbed")}`)),
     verdicts(c),
@@ -20,13 +20,6 @@ export function header(c: Context, again: () => void): HTMLElement {
     facts(c, answer),
     commands(c),
     h("p", { class: "load" }, load(c)));
-}
-
-/** What chooses language and colours. */
-export function switches(t: Texts, chosen: Choices, again: () => void): HTMLElement {
-  return h("div", { class: "switches" },
-    select(t("language"), languages, chosen.language, (l) => { chosen.language = l; again(); }),
-    select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], chosen.theme, (v) => { chosen.theme = v; again(); }));
 }
 
 /** How the load was made, where all variants agree on it, and how often. */

@@ -2,13 +2,14 @@ import "uplot/dist/uPlot.min.css";
 import "../style.css";
 import { h, settle, type Child } from "../dom";
 import { version, type Report } from "../document";
-import { preferred, textsIn, type Key } from "../i18n";
+import { textsIn, type Key } from "../i18n";
 import { instantIn } from "../i18n/pages";
+import { dress, switches, usual } from "../settings";
 import { agents } from "./agents";
 import { comparisons, ladder } from "./comparison";
 import { workOf, type Choices, type Context } from "./context";
 import { dimensions, figures } from "./figures";
-import { header, switches } from "./header";
+import { header } from "./header";
 import { histories, type Past } from "./history";
 import { latency } from "./latency";
 import { loaded } from "./loaded";
@@ -63,20 +64,13 @@ async function read(): Promise<Report | Histories> {
   return JSON.parse(await new Response(stream).text()) as Report | Histories;
 }
 
-/** Gives the page the reader's language and colours. */
-function dress(chosen: Choices): void {
-  document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
-  if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = chosen.theme;
-}
-
 /** Draws a page of several runs. */
 function drawHistory(past: Past, chosen: Choices): void {
   dress(chosen);
   const t = textsIn(chosen.language);
   const host = document.getElementById("report")!;
   host.replaceChildren(h("main", { id: "main" },
-    h("header", {}, h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, t("history.runs"))), switches(t, chosen, () => drawHistory(past, chosen)))),
+    h("header", {}, h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, t("history.runs"))), h("div", { class: "switches" }, switches(chosen, () => drawHistory(past, chosen))))),
     h("h1", {}, [...new Set(past.experiments.map((e) => e.name))].join(", ")),
     histories(t, past.experiments, { run: (dir) => dir, instant: instantIn(chosen.language) }, true)));
   host.dataset["state"] = "drawn";
@@ -135,7 +129,7 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
 }
 
 async function start(): Promise<void> {
-  const chosen: Choices = { language: preferred(navigator.languages), theme: "auto", hidden: new Set(), search: "" };
+  const chosen: Choices = { ...usual(), hidden: new Set(), search: "" };
   const t = textsIn(chosen.language);
   try {
     const doc = await read();
