@@ -12,6 +12,7 @@ import (
 
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/relational"
 )
 
 // An Archive is the gateway's, but for Write. Its methods may be called from any goroutine.
@@ -53,6 +54,7 @@ func clean(text string) string {
 // Write is store.Archive's, in one transaction.
 func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
 	var turns, entries [][]any
+	var prices pgx.Batch
 	for _, r := range records {
 		if t := r.Turn; t != nil {
 			turns = append(turns, []any{clean(t.Session), t.Number, t.ID, t.At, clean(t.User), clean(t.Reply), t.Tokens})
@@ -63,13 +65,19 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds(), clean(e.Team), clean(e.Owner), e.Unit, e.Units, e.Kinds, e.Price,
 			})
 		}
+		if r.Price != nil {
+			prices.Queue(relational.InsertPrice, r.Price.Name, r.Price.Terms)
+		}
 	}
 	each := make([]error, len(records))
 	err := pgx.BeginFunc(ctx, a.writer, func(tx pgx.Tx) error {
-		if err := copyTo(ctx, tx, "turns", turnNames, turns); err != nil {
+		if err := tx.SendBatch(ctx, &prices).Close(); err != nil {
 			return err
 		}
-		if err := copyTo(ctx, tx, "entries", entryNames, entries); err != nil {
+		if err := copyTo(ctx, tx, "turns", turnNames, turns, ` ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		if err := copyTo(ctx, tx, "entries", entryNames, entries, relational.ReplaceUnfinished); err != nil {
 			return err
 		}
 		if len(turns) == 0 {
@@ -108,8 +116,9 @@ func conflicts(ctx context.Context, tx pgx.Tx, records []store.Record, each []er
 	return err
 }
 
-// copyTo copies rows into a table through a temporary table, because COPY itself fails for rows that exist.
-func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows [][]any) error {
+// copyTo copies rows into a table through a temporary table, because COPY itself fails for rows that exist. Conflict ends
+// the statement that takes them from there, and says what becomes of these.
+func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows [][]any, conflict string) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -121,7 +130,7 @@ func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows [
 		return err
 	}
 	list := strings.Join(names, ", ")
-	_, err := tx.Exec(ctx, `INSERT INTO `+table+` (`+list+`) SELECT `+list+` FROM pg_temp.`+own+` ON CONFLICT DO NOTHING`)
+	_, err := tx.Exec(ctx, `INSERT INTO `+table+` (`+list+`) SELECT DISTINCT ON (id) `+list+` FROM pg_temp.`+own+conflict)
 	return err
 }
 
