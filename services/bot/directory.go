@@ -100,7 +100,8 @@ func (g *Gateway) changeUpstreams() error {
 	return nil
 }
 
-// addUsed sets what was used of limits, with reservations; what cannot be read is left out.
+// addUsed sets what was used of limits, with reservations; what cannot be read is left out. A limit of no key that is in use
+// was not counted here so far.
 func (g *Gateway) addUsed(ctx context.Context, limits []*directory.Item) {
 	byKey := map[string][]*directory.Item{}
 	for _, l := range limits {
@@ -110,6 +111,9 @@ func (g *Gateway) addUsed(ctx context.Context, limits []*directory.Item) {
 		list := make([]store.Limit, len(of))
 		for i, l := range of {
 			list[i] = l.Limit()
+		}
+		if g.seed(ctx, map[string][]store.Limit{key: list}) != nil {
+			return
 		}
 		used, err := g.claims.Coordinator.Used(ctx, key, list, time.Now())
 		if err != nil {
@@ -150,13 +154,9 @@ func (g *Gateway) changeKey(ctx context.Context, id string, a *directory.Access)
 		k.tenant = l.pool.NewTenant(&k.answers, k.mayUse, nil)
 	}
 	k.pool, k.model = l.pool, l.model
-	if now := time.Now(); g.seeds != nil && a.Refused == "" && !g.seeds.Seeded(id, k.limits, now) {
-		// Waiting records count as well. With many answers running, there are always some.
-		soon, done := context.WithTimeout(ctx, flushTime)
-		_ = g.batch.Flush(soon)
-		done()
-		if err := g.seeds.Seed(ctx, g.archive, id, k.limits, now); err != nil {
-			return fmt.Errorf("sum up the usage of key %q by the ledger: %w", id, err)
+	if a.Refused == "" {
+		if err := g.seed(ctx, map[string][]store.Limit{id: k.limits}); err != nil {
+			return err
 		}
 	}
 	l.replace(was, k)

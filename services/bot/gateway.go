@@ -401,8 +401,9 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		}
 		g.atClose(func(context.Context) error { return g.redis.Close() })
 		coordinator = g.redis
-	} else if coordinator, err = g.inProcess(ctx); err != nil {
-		return err
+	} else {
+		g.seeds = memory.NewCoordinator(rememberedSessions)
+		coordinator = g.seeds
 	}
 	g.claims = claim.New(g.alive, claim.Config{
 		Coordinator: coordinator, Remote: g.redis != nil, Local: memory.NewCoordinator(0),
@@ -419,34 +420,26 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		}
 		return nil
 	})
-	return nil
+	if g.seeds != nil && g.cfg.Archive == ArchiveMemory {
+		g.warnForgotten()
+	}
+	return g.seed(ctx, g.live.Load().limits()) // here a long ledger may take its time, and not at the first request
 }
 
 // rememberedSessions is how many sessions' numbers of turns the process remembers.
 const rememberedSessions = 100_000
 
-// inProcess makes a coordinator of this process alone. Its limits start with the ledger's sums of every key. They are
-// computed here, where a long ledger may take its time, and not at the first request.
-func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
-	c, now := memory.NewCoordinator(rememberedSessions), time.Now()
-	g.seeds = c
-	if g.cfg.Archive == ArchiveMemory {
-		var forgotten []string
-		for _, k := range g.cfg.Keys {
-			if slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Window == 0 || l.Window > time.Hour }) {
-				forgotten = append(forgotten, k.ID)
-			}
-		}
-		if len(forgotten) > 0 {
-			g.log.Warn("the usage of these keys is in memory: all their limits start at zero with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
-		}
-	}
+// warnForgotten names the keys whose long limits end with the process.
+func (g *Gateway) warnForgotten() {
+	var forgotten []string
 	for _, k := range g.cfg.Keys {
-		if err := c.Seed(ctx, g.archive, k.ID, g.live.Load().payers[k.ID].limits, now); err != nil {
-			return nil, fmt.Errorf("sum up the usage of key %q by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
+		if slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Window == 0 || l.Window > time.Hour }) {
+			forgotten = append(forgotten, k.ID)
 		}
 	}
-	return c, nil
+	if len(forgotten) > 0 {
+		g.log.Warn("the usage of these keys is in memory: all their limits start at zero with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
+	}
 }
 
 // Handler returns the handler, for other programs' servers.

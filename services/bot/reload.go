@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
 
@@ -146,8 +147,40 @@ func (g *Gateway) newLive(cfg Config, before *live) (*live, error) {
 	return l, nil
 }
 
+// limits returns the limits of all keys, by ID.
+func (l *live) limits() map[string][]store.Limit {
+	limits := map[string][]store.Limit{}
+	for id, k := range l.payers {
+		limits[id] = k.limits
+	}
+	return limits
+}
+
 // flushTime bounds the wait for records to be written before new limits are summed up.
 const flushTime = time.Second
+
+// seed has the limits of keys that are new in this process begin with the ledger's sums, if this process counts them. The
+// key "" has limits of teams and users.
+func (g *Gateway) seed(ctx context.Context, limits map[string][]store.Limit) error {
+	flushed := false
+	for key, list := range limits {
+		now := time.Now()
+		if g.seeds == nil || g.seeds.Seeded(key, list, now) {
+			continue
+		}
+		if !flushed {
+			// Waiting records count as well. With many answers running, there are always some.
+			soon, done := context.WithTimeout(ctx, flushTime)
+			_ = g.batch.Flush(soon)
+			done()
+			flushed = true
+		}
+		if err := g.seeds.Seed(ctx, g.archive, key, list, now); err != nil {
+			return fmt.Errorf("sum up the usage of key %q by the ledger (a longer store timeout gives it more time): %w", key, err)
+		}
+	}
+	return nil
+}
 
 // reset ends the cool-downs of a deployment, for all keys and for each; "" is of all. It reports whether there is one.
 func (l *live) reset(id string) bool {
@@ -185,21 +218,11 @@ func (g *Gateway) reload() error {
 	defer g.swapping.Unlock()
 	before := g.live.Load()
 	l, err := g.newLive(c, before)
-	if err == nil && g.seeds != nil {
+	if err == nil {
 		ctx, cancel := context.WithTimeout(g.alive, max(openTimeout, 10*g.cfg.StoreTimeout))
 		defer cancel()
-		// Waiting records count as well. With many answers running, there are always some.
-		soon, done := context.WithTimeout(ctx, flushTime)
-		_ = g.batch.Flush(soon)
-		done()
-		for id, k := range l.payers {
-			if err == nil {
-				err = g.seeds.Seed(ctx, g.archive, id, k.limits, time.Now())
-			}
-		}
-		if err != nil {
+		if err = g.seed(ctx, l.limits()); err != nil {
 			l.pool.Close(before.pool)
-			err = fmt.Errorf("sum up the usage of keys by the ledger: %w", err)
 		}
 	}
 	if err != nil {

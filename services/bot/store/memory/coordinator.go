@@ -97,6 +97,9 @@ func (c *Coordinator) Seed(ctx context.Context, ledger Ledger, key string, list 
 	each, all := c.limits.lock(key, list)
 	defer unlock(all)
 	for i, limit := range list {
+		if each[i].counters[limit.Counter(now)] != nil {
+			continue // a request has begun it meanwhile
+		}
 		each[i].counter(limit, now).used = sums[part{limit.Of(key), limit.Start(now)}].Of(limit.Resource)
 	}
 	return nil
