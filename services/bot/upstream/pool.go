@@ -1075,9 +1075,10 @@ const maxRefusal = 64 << 10
 // status returns the error of a status other than 200.
 func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	c.sent.Store(false) // it has not worked on it
-	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, Header: passedOn(resp.Header), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, Header: passedOn(resp.Header)}
 	body, _ := io.ReadAll(io.LimitReader(text, maxRefusal))
 	body = c.withoutKey(body)
+	e.RetryAfter = comesBack(resp.StatusCode, resp.Header, body, time.Now())
 	f := c.pool.cfg.Codec.ParseFault(body)
 	if f.Message != "" {
 		e.Text += ": " + f.Message
@@ -1136,17 +1137,6 @@ func passedOn(h http.Header) (passed http.Header) {
 		passed[name] = values[:1:1]
 	}
 	return passed
-}
-
-// retryAfter parses the field Retry-After (RFC 9110, section 10.2.3).
-func retryAfter(text string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return min(time.Duration(n)*time.Second, maxRetryAfter) //nolint:gosec // 31 bits
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
 }
 
 // whole reads a whole answer.

@@ -942,18 +942,6 @@ func TestLargeEvent(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-5": 0, "x": 0, "99999999": maxRetryAfter,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(text, now); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
 // TestKeyOverPlainHTTP: an upstream's connections are held to where its key may go, whatever its name resolves to.
 func TestKeyOverPlainHTTP(t *testing.T) {
 	public := netip.MustParseAddr("8.8.8.8")
