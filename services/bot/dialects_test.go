@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"dyno/services/bot/openai"
+	"dyno/services/bot/upstream"
 )
 
 const (
@@ -251,7 +252,7 @@ func TestFailedResponses(t *testing.T) {
 					fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, c.ends)
 				}
 			}, func(config *Config) { config.MaskOut = masked })
-			_, text, _ := b.ask("/v1/responses", "", streams["/v1/responses"])
+			_, text, head := b.ask("/v1/responses", "", streams["/v1/responses"])
 			got := frames(t, strings.NewReader(text))
 			if len(got) != 3 || strings.Contains(text, `{"error":`) {
 				t.Fatalf("%s: %s", name, text)
@@ -260,13 +261,34 @@ func TestFailedResponses(t *testing.T) {
 			if want == "" {
 				want = c.ends
 			}
-			if !includes(t, got[2].data, want) {
+			if hasID := strings.Count(got[2].data, head.Get("X-Dyno-Id")) == 1; !includes(t, got[2].data, want) || hasID != (c.outcome == "failed") {
 				t.Errorf("%s: %s", name, got[2].data)
 			}
 			if e := b.ledger("local", 1)[0]; e.Completion != c.tokens || e.Outcome != c.outcome {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
+	}
+}
+
+// TestBrokenStreamsHaveIDs: the event that ends a stream by an error has the request's ID in its body, in each form, with
+// each vendor behind it, and whether or not it is masked.
+func TestBrokenStreamsHaveIDs(t *testing.T) {
+	for _, masked := range []bool{false, true} {
+		eachVendor(t, nil, func(c *Config) { c.MaskOut = masked }, func(t *testing.T, d upstream.Dialect, b *bed) {
+			paths := endpointsOf(d, "broken", `,"stream":true`)
+			paths["/v1/bot/chat"] = `{"bot_id":"b","user_id":"u1","query":"broken","stream":true}`
+			paths["/v1/messages"] = fmt.Sprintf(`{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":"broken"}],"stream":true}`, d)
+			paths[fmt.Sprintf("/v1beta/models/%s:streamGenerateContent?alt=sse", d)] = `{"contents":[{"role":"user","parts":[{"text":"broken"}]}]}`
+			for path, body := range paths {
+				status, text, head := b.ask(path, secretOf("key"), body)
+				list := frames(t, strings.NewReader(text))
+				id := head.Get("X-Dyno-Id")
+				if last := list[len(list)-1].data; status != http.StatusOK || id == "" || strings.Count(last, fmt.Sprintf("%q", id)) != 1 {
+					t.Errorf("%s: %d %s, want %s once", path, status, last, id)
+				}
+			}
+		})
 	}
 }
 

@@ -209,7 +209,7 @@ func (m *modelCall) passLast() {
 	case rel.Full:
 		m.err = relay.ErrTexts
 	case errors.As(m.err, &failed) && failed.Event != nil:
-		m.out.Write(rel.Next(nil, *failed.Event, &openai.Event{Done: true}), false)
+		m.out.Write(rel.Next(nil, failed.Event.WithID(m.entry.ID), &openai.Event{Done: true}), false)
 		m.closed = true
 	}
 	m.g.stats.Masked("out", rel.Masked())

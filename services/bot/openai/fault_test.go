@@ -79,3 +79,31 @@ func TestBrief(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
+
+// TestWithID: an event that ends a stream has the ID where clients look for that of an error, and once.
+func TestWithID(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"type":"error","error":{"type":"t","message":"m"}}`:                        `{"request_id":"r","type":"error","error":{"type":"t","message":"m"}}`,
+		`{"type":"error","error":{"type":"t","message":"m"},"request_id":"theirs"}`:  "",
+		`{"type":"error","error":{},"request_id": null,"a":null}`:                    `{"type":"error","error":{},"request_id": "r","a":null}`,
+		`{"type":"error","code":null,"message":"m"}`:                                 `{"request_id":"r","type":"error","code":null,"message":"m"}`,
+		"{\"type\":\"response.failed\",\n\"response\":{\"error\":{\"code\":\"c\"}}}": `{"type":"response.failed", "response":{"error":{"request_id":"r","code":"c"}}}`,
+		`{"response":{"error":{ }},"type":"response.failed"}`:                        `{"response":{"error":{"request_id":"r" }},"type":"response.failed"}`,
+		`{"response":{"error":{"request_id":"theirs"}}}`:                             "",
+		`{"type":"response.failed","response":{"error":null}}`:                       `{"request_id":"r","type":"response.failed","response":{"error":null}}`,
+		`{}`:                 `{"request_id":"r"}`,
+		`[DONE]`:             "",
+		`{"response":"cut`:   "",
+		`{"response":["a"]}`: "",
+	} {
+		f := Frame{Name: []byte("n"), Data: []byte(data), Raw: []byte("as it came")}
+		got := f.WithID("r")
+		wantRaw := "event: n\ndata: " + want + "\n\n"
+		if want == "" {
+			want, wantRaw = data, "as it came"
+		}
+		if string(got.Data) != want || string(got.Raw) != wantRaw || string(f.Data) != data {
+			t.Errorf("%s: %s, %s", data, got.Data, got.Raw)
+		}
+	}
+}

@@ -605,7 +605,7 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 			"type": name, "sequence_number": next,
 			"response": map[string]any{
 				"id": start.ID, "object": "response", "created_at": start.Created, "model": start.Model, "status": "failed",
-				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
+				"error":  failure{cmp.Or(f.Code, "server_error"), f.Message, f.ID},
 				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
 				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
 			},
@@ -616,6 +616,13 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 		return b // strings and numbers always encode
 	}
 	return AppendFrame(b, name, data)
+}
+
+// A failure is the error of a failed response.
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	ID      string `json:"request_id,omitempty"`
 }
 
 // optional returns nil for "".
