@@ -28,6 +28,7 @@ func (g *Gateway) openDirectory(ctx context.Context) error {
 	if err := g.directory.Refresh(ctx); err != nil {
 		return err
 	}
+	g.directory.Erased = g.forget
 	g.manage = rest.Handler(rest.Config{
 		Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, Used: g.addUsed,
 		States: func() []upstream.State { return g.live.Load().pool.States() }, Reset: func(id string) bool { return g.live.Load().reset(id) },

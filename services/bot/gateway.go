@@ -315,12 +315,12 @@ func (g *Gateway) openMetrics() error {
 	return nil
 }
 
-// openBackground starts what goes on in an archive that outlives the gateway.
+// openBackground starts what goes on in the archive. Only in one that outlives the gateway are parts of answers of use.
 func (g *Gateway) openBackground() error {
 	if g.cfg.Archive != ArchiveMemory {
 		g.untilClose(func() { wait.Every(g.alive, noteEvery, g.noteDeliveries) })
-		g.untilClose(func() { wait.Every(g.alive, expireEvery, g.expire) })
 	}
+	g.untilClose(func() { wait.Every(g.alive, expireEvery, g.expire) })
 	return nil
 }
 

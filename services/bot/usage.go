@@ -294,8 +294,23 @@ func (g *Gateway) erase(ctx context.Context, user string, by directory.If) error
 	if err := g.batch.Flush(ctx); err != nil {
 		return err
 	}
-	if err := g.archive.Erase(ctx, user); err != nil {
-		return err
+	for _, in := range []interface {
+		Erase(ctx context.Context, user string) error
+	}{g.archive, g.claims.Coordinator, g.claims.Local} {
+		if err := in.Erase(ctx, user); err != nil {
+			return err
+		}
 	}
-	return g.directory.Erased(ctx, user, by)
+	return g.directory.Erase(ctx, user, by)
+}
+
+// forget removes from memory what is a user's, or may be: answers of the cache are many users'.
+func (g *Gateway) forget(user string) {
+	g.recall.Erase(user)
+	if g.events != nil {
+		g.events.Erase(user)
+	}
+	if g.cache != nil {
+		g.cache.Empty(g.parts.Table(g.cfg.CacheBytes))
+	}
 }

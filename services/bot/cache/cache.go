@@ -32,7 +32,7 @@ type Table[V Value] interface {
 // A Cache holds values of one kind. Its methods may be called from any goroutine.
 type Cache[V Value] struct {
 	age     time.Duration
-	table   Table[V]
+	table   atomic.Pointer[Table[V]]
 	flights [shards]flights[V]
 }
 
@@ -56,12 +56,16 @@ type flight[V Value] struct {
 
 // New returns a cache that keeps values in a table, for some time.
 func New[V Value](t Table[V], age time.Duration) *Cache[V] {
-	c := &Cache[V]{age: age, table: t}
+	c := &Cache[V]{age: age}
+	c.table.Store(&t)
 	for i := range c.flights {
 		c.flights[i].under = map[string]*flight[V]{}
 	}
 	return c
 }
+
+// Empty replaces the table by an empty one. Values that are being made are not kept.
+func (c *Cache[V]) Empty(t Table[V]) { c.table.Store(&t) }
 
 // seed makes the shards of keys different in each process, so clients cannot choose keys of one shard.
 var seed = maphash.MakeSeed()
@@ -100,8 +104,8 @@ func (s *flights[V]) forget(key string, f *flight[V]) {
 // error, which is not kept. A waiting caller leaves when ctx ends. produce gets a context with the values of ctx,
 // which ends when no caller waits any more.
 func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context.Context) (V, error)) (v V, how How, err error) {
-	s := &c.flights[shardOf(key)]
-	if v, ok := c.table.Get(key, time.Now()); ok {
+	s, table := &c.flights[shardOf(key)], *c.table.Load()
+	if v, ok := table.Get(key, time.Now()); ok {
 		s.hits.Add(1)
 		return v, Kept, nil
 	}
@@ -118,7 +122,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 			return v, Joined, ctx.Err()
 		}
 	}
-	if v, ok := c.table.Get(key, time.Now()); ok { // another request was done meanwhile
+	if v, ok := table.Get(key, time.Now()); ok { // another request was done meanwhile
 		s.mu.Unlock()
 		s.hits.Add(1)
 		return v, Kept, nil
@@ -136,7 +140,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 		defer s.mu.Unlock()
 		s.forget(key, f)
 		if f.err == nil {
-			c.table.Keep(key, f.v, time.Now().Add(c.age))
+			table.Keep(key, f.v, time.Now().Add(c.age))
 		}
 		close(f.done)
 	}()
@@ -159,6 +163,6 @@ func (c *Cache[V]) Stats() (sum Stats) {
 		sum.Misses += s.misses.Load()
 		sum.Joined += s.joined.Load()
 	}
-	sum.Values, sum.Bytes = c.table.Held()
+	sum.Values, sum.Bytes = (*c.table.Load()).Held()
 	return sum
 }

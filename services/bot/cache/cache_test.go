@@ -182,3 +182,25 @@ func TestBound(t *testing.T) {
 		t.Error("kept more than there is room for")
 	}
 }
+
+// TestEmpty: nothing is kept of before, also not a value that was being made.
+func TestEmpty(t *testing.T) {
+	c := open(time.Hour, 1<<20)
+	if _, _, err := c.Get(t.Context(), "a", say("old")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Get(t.Context(), "b", func(context.Context) (text, error) {
+		c.Empty(NewSharded[text](1 << 20))
+		return "old", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b"} {
+		if v, how, err := c.Get(t.Context(), key, say("new")); v != "new" || how != Made || err != nil {
+			t.Errorf("%s: %q, %d, %v", key, v, how, err)
+		}
+	}
+	if s := c.Stats(); s.Values != 2 || s.Misses != 4 {
+		t.Errorf("%+v", s)
+	}
+}

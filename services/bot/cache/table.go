@@ -71,6 +71,20 @@ func (t *Sharded[V]) Remove(key string) {
 	s.values.Remove(key)
 }
 
+// RemoveFunc removes the values whose keys satisfy of.
+func (t *Sharded[V]) RemoveFunc(of func(key string) bool) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, key := range s.values.Keys() {
+			if of(key) {
+				s.values.Remove(key)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
 // Held is Table's.
 func (t *Sharded[V]) Held() (values int, bytes int64) {
 	for i := range t.shards {

@@ -26,16 +26,18 @@ import (
 // A Directory is a gateway's copy. Its methods may be called from any goroutine. The mutexes are taken in the order of
 // the fields.
 type Directory struct {
-	Deployed func() error // called after a change of providers or deployments, and again after an error; set before all calls
+	Deployed func() error      // called after a change of providers or deployments, and again after an error; set before all calls
+	Erased   func(user string) // called after a user was erased at some gateway; set before the calls whose changes it gets
 
 	store   store.Directory
 	changed func(ctx context.Context, key string, a *Access) error
 
 	writing    sync.Mutex      // one change at a time
-	refreshing sync.Mutex      // guards pending, accounts and redeploy
+	refreshing sync.Mutex      // guards pending, accounts, redeploy and erased
 	pending    map[string]bool // keys for which changed is to be called
 	accounts   map[string]bool // those whose keys are to be among them
 	redeploy   bool            // Deployed is to be called
+	erased     []string        // users with whom Erased is to be called
 
 	mu       sync.RWMutex // guards what follows; items are not changed
 	version  int64
@@ -49,7 +51,7 @@ type Directory struct {
 // New returns an empty copy of a store. It calls changed for each key that changes in some way, its limits included: with
 // nil if it is gone. After an error it calls again, at the next refresh.
 func New(s store.Directory, changed func(ctx context.Context, key string, a *Access) error) *Directory {
-	d := &Directory{store: s, changed: changed, Deployed: func() error { return nil }, pending: map[string]bool{}, accounts: map[string]bool{}, items: map[Kind]map[string]*Item{}, hashes: map[string]string{}, limits: map[string][]*Item{}}
+	d := &Directory{store: s, changed: changed, Deployed: func() error { return nil }, Erased: func(string) {}, pending: map[string]bool{}, accounts: map[string]bool{}, items: map[Kind]map[string]*Item{}, hashes: map[string]string{}, limits: map[string][]*Item{}}
 	for _, k := range Kinds() {
 		d.items[k] = map[string]*Item{}
 	}
@@ -83,6 +85,10 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	d.refreshing.Lock()
 	defer d.refreshing.Unlock()
 	errs := []error{d.read(ctx)}
+	for _, user := range d.erased {
+		d.Erased(user)
+	}
+	d.erased = nil
 	for _, ended := range []bool{true, false} {
 		for key := range d.pending {
 			a := d.Access(key)
@@ -144,6 +150,9 @@ func (d *Directory) apply(r store.Row) (err error) {
 	defer d.mu.Unlock()
 	kind := Kind(r.Kind)
 	d.version = r.Version
+	if kind == erasures {
+		d.erased = append(d.erased, r.ID)
+	}
 	if d.items[kind] == nil {
 		return nil // a later version's
 	}
@@ -456,15 +465,10 @@ func (d *Directory) Delete(ctx context.Context, k Kind, id string, by If) error 
 	return nil
 }
 
-// Erased has the audit say that what there was of a user, who may be none of the directory's, was erased.
-func (d *Directory) Erased(ctx context.Context, id string, by If) error {
-	_, err := d.change(ctx, Users, id, "erase", by, func(found *Item) (is *Item, _ error) {
-		if found != nil {
-			i := found.clone()
-			is = &i
-		}
-		return is, nil
-	})
+// Erase has the audit say that what there was of a user, who may be none of the directory's, was erased, and all gateways
+// forget the user.
+func (d *Directory) Erase(ctx context.Context, id string, by If) error {
+	_, err := d.change(ctx, erasures, id, "erase", If{By: by.By}, func(*Item) (*Item, error) { return nil, nil }) //nolint:nilnil // there is no item
 	return err
 }
 
@@ -504,8 +508,11 @@ func (d *Directory) change(ctx context.Context, k Kind, id, action string, by If
 		if found != nil {
 			a.Before = text(found.public(k))
 		}
-		if k == resets {
+		switch k {
+		case resets:
 			a.Kind = string(Deployments)
+		case erasures:
+			a.Kind = string(Users)
 		}
 		if is != nil || k.settings() != nil {
 			if err := d.fits(k, id, is); err != nil {

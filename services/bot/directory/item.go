@@ -29,7 +29,8 @@ const (
 	Limits      Kind = "limits"
 	Providers   Kind = "providers"
 	Deployments Kind = "deployments"
-	resets      Kind = "resets" // of rows without an item
+	resets      Kind = "resets" // of rows without an item, as erasures
+	erasures    Kind = "erasures"
 )
 
 // Kinds returns all kinds.

@@ -99,7 +99,7 @@ func manageCommands() (commands []*cobra.Command) {
 			one("enable", "The opposite of disable", http.MethodPatch, "", is(false))
 		}
 		if k == directory.Users {
-			one("erase", "Delete the conversations of a user of any key, and the name from the ledger", http.MethodDelete, "/data", nil)
+			one("erase", "Delete what there is of a user, of any key, but for amounts in the ledger", http.MethodDelete, "/data", nil)
 		}
 		if k == directory.Keys {
 			var grace time.Duration

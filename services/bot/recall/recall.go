@@ -64,6 +64,13 @@ func (r *Recall) Forget(session string) {
 	}
 }
 
+// Erase forgets the conversations of a user.
+func (r *Recall) Erase(user string) {
+	if r != nil {
+		r.table.RemoveFunc(func(session string) bool { return store.IsOf(session, user) })
+	}
+}
+
 // Keep remembers the last turns of a conversation, and its number of turns.
 func (r *Recall) Keep(session string, turns []store.Turn, count int64) {
 	if r == nil {

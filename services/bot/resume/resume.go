@@ -138,6 +138,19 @@ func (k *Keeper) Find(name string) *Stream {
 	return nil
 }
 
+// Erase forgets the streams of a user, of any key.
+func (k *Keeper) Erase(user string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for e := k.order.Front(); e != nil; {
+		next := e.Next()
+		if e.Value.(*Stream).owner.User == user {
+			k.remove(e)
+		}
+		e = next
+	}
+}
+
 // makeRoom removes the oldest streams to make room for a key: its own, as long as it has more than an equal part. The
 // caller holds mu.
 func (k *Keeper) makeRoom(of *key) {

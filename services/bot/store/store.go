@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -144,7 +145,7 @@ type Archive interface {
 	// Expire deletes up to most turns, entries or audit from before a time, and returns how many. Gateways that share an
 	// archive do so one at a time: others delete nothing meanwhile.
 	Expire(ctx context.Context, what string, before time.Time, most int) (int64, error)
-	// Erase deletes the turns of a user, of any key, and has entries forget whose they are.
+	// Erase deletes the turns of a user, of any key, and has entries and objects forget whose they are.
 	Erase(ctx context.Context, user string) error
 	// Close releases its resources.
 	Close() error
@@ -295,6 +296,14 @@ type Coordinator interface {
 	End(ctx context.Context, l *Lock, turns int64, r *Reservation, used Cost) error
 	// Used returns the usage of each limit of a key, with reservations.
 	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
+	// Erase forgets how many turns the unlocked sessions of a user have, and what is used of the user's limits.
+	Erase(ctx context.Context, user string) error
+}
+
+// IsOf reports whether a session is a user's. Its name has the key, the bot, the user and the history, escaped.
+func IsOf(session, user string) bool {
+	parts := strings.Split(session, "/")
+	return len(parts) > 2 && parts[2] == url.QueryEscape(user)
 }
 
 // NewID returns a unique name that cannot be guessed. It begins with the time, in milliseconds, so that indexes grow

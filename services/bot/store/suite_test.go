@@ -253,9 +253,6 @@ func TestUnfinished(t *testing.T) {
 // TestExpire: what is older than a time goes, a part at a time, and nothing else.
 func TestExpire(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
-		if _, ok := a.(*memory.Archive); ok {
-			return // it has bounds
-		}
 		for i := range 5 {
 			id, at := fmt.Sprint(i), epoch.Add(time.Duration(i+1)*time.Second)
 			write(t, a, store.Record{Turn: turn("s", int64(i+1), id), Entry: entry(id, at)})
@@ -310,23 +307,27 @@ func TestExpireAlone(t *testing.T) {
 	}
 }
 
-// TestErase: the turns of one user go, with any key, and the name in the ledger, whose amounts stay.
+// TestErase: the turns of one user go, with any key, and the name in the ledger and at objects, which stay.
 func TestErase(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
-		if _, ok := a.(*memory.Archive); ok {
-			if a.Erase(t.Context(), "u") == nil {
-				t.Error("it says that it has erased something")
-			}
-			return
-		}
 		stay := []string{"k/b/U+%26%2A/h", "k/u+%26%2A/x/h", "k/b/x/u+%26%2A", "k/b/u+%26%2Aa/h"}
 		for i, session := range append([]string{"k/b/u+%26%2A/h", "other/c/u+%26%2A/"}, stay...) {
 			write(t, a, store.Record{Turn: turn(session, 1, fmt.Sprint(i))})
 		}
-		his, owned, other := entry("1", epoch.Add(2)), entry("2", epoch.Add(time.Second)), entry("3", epoch)
+		his, owned, other := entry("1", epoch.Add(2*time.Microsecond)), entry("2", epoch.Add(time.Second)), entry("3", epoch)
 		his.User, owned.Owner, other.User = "u &*", "u &*", "u"
 		for _, e := range []*store.Entry{his, owned, other} {
 			write(t, a, store.Record{Entry: e})
+		}
+		objects := []store.Object{{ID: "o3", User: "u"}, {ID: "o2", User: "u &*"}, {ID: "o1"}}
+		for i := range objects {
+			o := &objects[i]
+			o.Kind, o.Key, o.At = "file", "k", epoch.Add(-time.Duration(i)*time.Second)
+		}
+		for _, o := range slices.Backward(objects) {
+			if err := a.Keep(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := a.Erase(t.Context(), "u &*"); err != nil {
 			t.Fatal(err)
@@ -337,12 +338,102 @@ func TestErase(t *testing.T) {
 			}
 		}
 		his.User, his.Session, owned.Owner, owned.User, owned.Session = "", "", "", "", ""
-		his.At = his.At.Truncate(time.Microsecond)
 		got, err := a.Entries(t.Context(), "k", 9)
 		if diff := cmp.Diff([]store.Entry{*owned, *his, *other}, got, cmpopts.SortSlices(func(a, b store.Entry) bool { return a.ID < b.ID })); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
 		}
+		objects[1].User = ""
+		list, err := a.Objects(t.Context(), store.Object{Kind: "file", Key: "k"}, "", 9)
+		for i := range list {
+			list[i].At = list[i].At.UTC()
+		}
+		if diff := cmp.Diff(objects, list); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
 	})
+}
+
+// TestEraseCounts: what is known of the sessions of one user, and used of the user's limits, goes. A session that is
+// locked stays.
+func TestEraseCounts(t *testing.T) {
+	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
+		ctx := t.Context()
+		turns := func(session string) int64 {
+			t.Helper()
+			n, err := acquire(ctx, c, session, "again")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		his, others := []string{"k/b/u+%2A/h", "other/c/u+%2A/"}, []string{"k/b/u+%2Ax/h", "k/u+%2A/x/h", "k/b/x/u+%2A"}
+		for _, session := range append(his, others...) {
+			if turns(session) != store.Unknown {
+				t.Errorf("%s is known", session)
+			}
+			if err := release(ctx, c, session, "again", 7); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := acquire(ctx, c, "k/b/u+%2A/busy", "busy"); err != nil {
+			t.Fatal(err)
+		}
+		var limits []store.Limit
+		for _, p := range []store.Part{{Owner: "u *"}, {Owner: "u *x"}, {Team: "u *"}, {}} {
+			limits = append(limits, store.Limit{Resource: store.Requests, Amount: 9, Window: time.Hour, Part: p})
+		}
+		under, err := reserve(ctx, c, "u *", limits, store.Cost{Requests: 3}, epoch, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Erase(ctx, "u *"); err != nil {
+			t.Fatal(err)
+		}
+		for _, session := range his {
+			if n := turns(session); n != store.Unknown {
+				t.Errorf("%s: %d", session, n)
+			}
+		}
+		for _, session := range others {
+			if n := turns(session); n != 7 {
+				t.Errorf("%s: %d", session, n)
+			}
+		}
+		if _, err := acquire(ctx, c, "k/b/u+%2A/busy", "other"); !errors.Is(err, store.ErrBusy) {
+			t.Error(err)
+		}
+		for _, want := range [][]int64{{0, 3, 3, 3}, {0, 5, 5, 5}} {
+			if got, err := c.Used(ctx, "u *", limits, epoch); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v, %v, want %v", got, err, want)
+			}
+			if want[1] == 3 {
+				if err := settle(ctx, c, under, store.Cost{Requests: 5}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestErasedFromFile: what SQLite has deleted is not in its files any more.
+func TestErasedFromFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	a, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		write(t, a, store.Record{Turn: turn("k/b/u/h", int64(i+1), fmt.Sprint("secret", i))})
+	}
+	if err := a.Erase(t.Context(), "u"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), "secret") {
+		t.Errorf("%d bytes have it, %v", len(text), err)
+	}
 }
 
 // TestReopened: what a file and a database have kept is there afterwards, and

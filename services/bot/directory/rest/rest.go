@@ -77,7 +77,7 @@ func routes() (list []route) {
 	}
 	return append(list,
 		route{"POST", Path + "keys/{id}/rotate", "rotatekey", "Give a key another secret.", directory.Keys, []string{"If-Match"}, 200, "rotation", "keyMade", rotate},
-		route{"DELETE", Path + "users/{id}/data", "eraseuser", "Delete the turns of a user, and the name from the ledger.", directory.Users, nil, 204, "", "", func(ctx context.Context, q *request) (any, error) { return nil, q.Erase(ctx, q.PathValue("id"), q.by) }},
+		route{"DELETE", Path + "users/{id}/data", "eraseuser", "Delete what there is of a user, but for amounts in the ledger.", directory.Users, nil, 204, "", "", func(ctx context.Context, q *request) (any, error) { return nil, q.Erase(ctx, q.PathValue("id"), q.by) }},
 		route{"POST", Path + "deployments/{id}/reset", "resetdeployment", "End the cool-downs of a deployment and its provider, at this gateway.", directory.Deployments, nil, 204, "", "", reset},
 		route{"GET", Path + "audit", "listaudit", "Who changed what, the newest first.", "", []string{"limit", "before"}, 200, "", "auditList", audit},
 		route{"GET", Path + "usage", "usage", "What was used, in groups.", "", []string{"group", "from", "to"}, 200, "", "usageList", usage},

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"dyno/services/bot/store"
@@ -61,6 +62,22 @@ func (c *Coordinator) End(_ context.Context, l *store.Lock, turns int64, r *stor
 // Used is store.Coordinator's.
 func (c *Coordinator) Used(_ context.Context, key string, list []store.Limit, now time.Time) ([]int64, error) {
 	return c.limits.used(key, list, now), nil
+}
+
+// Erase is store.Coordinator's.
+func (c *Coordinator) Erase(_ context.Context, user string) error {
+	c.sessions.mu.Lock()
+	maps.DeleteFunc(c.sessions.held, func(name string, h *session) bool { return h.holder == "" && store.IsOf(name, user) })
+	c.sessions.mu.Unlock()
+	c.limits.mu.Lock()
+	of := c.limits.accounts[store.Part{Owner: user}.Account()]
+	c.limits.mu.Unlock()
+	if of != nil {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		clear(of.counters)
+	}
+	return nil
 }
 
 // A Ledger sums up usage since a time.

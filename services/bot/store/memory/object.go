@@ -50,3 +50,15 @@ func (l objects) Objects(_ context.Context, by store.Object, after string, most 
 	}
 	return list, nil
 }
+
+// erase has objects forget that they are a user's. All are entered again, so that their order stays.
+func (l objects) erase(user string) {
+	for _, name := range l.Keys() {
+		if o, known := l.Peek(name); known {
+			if o.User == user {
+				o.User = ""
+			}
+			l.Add(name, o)
+		}
+	}
+}

@@ -381,4 +381,29 @@ func (s *Store) Used(ctx context.Context, key string, limits []store.Limit, now 
 	return list, nil
 }
 
+// globs escapes the characters that patterns of SCAN give a meaning.
+var globs = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// scanned is how many keys of the database one SCAN looks at.
+const scanned = 1000
+
+// Erase is store.Coordinator's. It looks at all keys of the database, a part at a time.
+func (s *Store) Erase(ctx context.Context, user string) error {
+	for _, pattern := range []string{s.key("*/*/"+url.QueryEscape(user)+"/*") + "turns", s.key(globs.Replace(store.Part{Owner: user}.Account())) + "*"} {
+		for cursor := uint64(0); ; {
+			keys, next, err := s.client.Scan(ctx, cursor, pattern, scanned).Result()
+			if err == nil && len(keys) > 0 {
+				err = s.client.Del(ctx, keys...).Err()
+			}
+			if err != nil {
+				return fmt.Errorf("redis: %w", err)
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
 var _ store.Coordinator = (*Store)(nil)

@@ -151,6 +151,9 @@ func (d *Database) Erase(ctx context.Context, user string) error {
 	if err == nil {
 		_, err = d.Writer.ExecContext(ctx, `UPDATE entries SET `+d.User+` = '', owner = '', session = '' WHERE `+d.User+` = $1 OR owner = $1`, user)
 	}
+	if err == nil {
+		_, err = d.Writer.ExecContext(ctx, `UPDATE objects SET usr = '' WHERE usr = $1`, user)
+	}
 	return err
 }
 

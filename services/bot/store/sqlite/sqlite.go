@@ -106,7 +106,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		synchronous = "FULL"
 	}
 	query := url.Values{
-		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(0)"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(0)", "secure_delete(ON)"},
 		"_txlock": {"immediate"},
 	}
 	source := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: c.Path}).EscapedPath(), RawQuery: query.Encode()}).String()
