@@ -35,10 +35,22 @@ var kinds = map[string]pattern{
 	// 14 to 19 digits of the issuers in use: other digits begin timestamps and most identifiers.
 	"card": {most: 23, needs: "0123456789", number: true, check: luhn,
 		expression: `(?:2[2-7]|35|[4-6]\d)\d\d(?:[ -]?\d{4}){3}(?:[ -]?\d{1,3})?|3[47]\d\d[ -]?\d{6}[ -]?\d{5}|3[0689]\d\d[ -]?\d{6}[ -]?\d{4}`},
-	// International numbers (E.164), and those of North America. Other national ones look like any number.
-	"phone": {most: 45, needs: "0123456789", number: true,
-		expression: `\+[1-9](?:[ ()/-]{0,2}\d){7,14}|(?:1[ .-])?(?:\([2-9]\d\d\) ?\d{3}-|[2-9]\d\d-\d{3}-|[2-9]\d\d\.\d{3}\.)\d{4}`},
-	"iban": {most: 42, needs: "0123456789", number: true, check: iban, expression: `[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}`},
+	// Numbers with as many zeros at their end are amounts.
+	"phone": {most: 45, needs: "0123456789", number: true, check: func(s string) bool { return !strings.HasSuffix(s, "000000") }, expression: strings.Join(phones, "|")},
+	"iban":  {most: 42, needs: "0123456789", number: true, check: iban, expression: `[A-Z]{2}\d\d(?: ?[A-Z0-9]){11,30}`},
+}
+
+// phones are international numbers (E.164), and national ones of a clear form. Others look like any number.
+var phones = []string{
+	`\+[1-9](?:[ ()/-]{0,2}\d){7,14}`,
+	`(?:1[ .-])?(?:\([2-9]\d\d\) ?\d{3}-|[2-9]\d\d-\d{3}-|[2-9]\d\d\.\d{3}\.)\d{4}`,             // North America
+	`0[1-9]\d{1,4}(?: ?[/-] ?| )\d{6,8}`,                                                        // an area, and the rest: Germany, China, Great Britain, Italy
+	`\(0[1-9]\d{0,3}\)[ -]?(?:\d{6,8}|\d{3,4}[ -]\d{3,4}|\d{2,3}(?: \d{2,3}){1,2} \d\d)`,        // an area in brackets
+	`0[1-9]\d?[ -]\d{4}[ -]\d{4}|0[1-9]\d{1,2}[ -]\d{3}[ -]\d{3,4}|0[1-9]\d{3} \d{3} \d{3}`, // Great Britain, Japan
+	`0[1-9]\d\d-\d\d-\d{4}|0[1-9]\d{1,3}[ /-]\d{2,3}(?: \d{2,3}){1,2} \d\d`,                     // Japan; Germany
+	`0[1-9](?:(?: \d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})`,                                         // France
+	`1[3-9]\d(?:\d{8}|[ -]\d{4}[ -]\d{4})|0[6-9]\d{9}|0[6-9]\d{4} \d{5}|3[2-9]\d[ -]\d{7}`,      // mobile phones in China, in India and Great Britain, in Italy
+	`\([1-9]\d\) ?(?:9\d{4}|[3-5]\d{3}|2[1-9]\d\d)-\d{4}|[1-9]\d 9\d{4}-\d{4}`,                  // Brazil
 }
 
 // luhn reports whether the digits of a card's number have the right check digit (ISO/IEC 7812).
