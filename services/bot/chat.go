@@ -138,7 +138,7 @@ func (t *turn) limit() *reply.Refusal {
 	if refused != nil {
 		return refused
 	}
-	return t.g.affords(t.r.Context(), t.who.key, t.least(), t.began)
+	return t.affords(t.least())
 }
 
 func (t *turn) parse(body []byte) *reply.Refusal {

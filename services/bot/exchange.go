@@ -60,6 +60,7 @@ type exchange struct {
 	first   time.Duration // from the request to the first byte of the answer
 	free    bool          // nothing is charged for it
 	held    budget.Grant  // of the answer
+	told    bool          // limits of the key are in the header
 	out     *reply.Writer // of a stream
 }
 
@@ -81,6 +82,9 @@ func (x *exchange) stages(list ...func() *reply.Refusal) *reply.Refusal {
 
 // refusal returns r, or the refusal for a stopped answer if the user has stopped it.
 func (x *exchange) refusal(r *reply.Refusal) *reply.Refusal {
+	if r.Header != nil {
+		r.Header = x.passed(r.Header)
+	}
 	if x.ctx != nil && x.ctx.Stopped() {
 		return &reply.Refusal{Status: statusGone, Code: "stopped", Text: answer.ErrStopped.Error()}
 	}
@@ -125,7 +129,7 @@ func (x *exchange) authenticate() (refused *reply.Refusal) {
 
 // limit refuses a request of a key with a spent limit, before its body is read.
 func (x *exchange) limit() (refused *reply.Refusal) {
-	if refused = x.g.spent(x.who.key, x.began); refused == nil {
+	if refused = x.spent(); refused == nil {
 		x.body, refused = x.g.readBody(x.r, x.who.key)
 	}
 	return refused
@@ -209,11 +213,14 @@ func (x *exchange) take(ctx context.Context, r *store.Reservation, now time.Time
 		if !away {
 			key.reached(reached, now)
 		}
+		x.tell([]store.Limit{reached.Limit}, []int64{reached.Used}, now)
 		return beyond(reached, reached.RetryAfter)
 	case errors.Is(err, store.ErrBusy):
 		return refusedBusy(ctx)
 	case err != nil:
 		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
+	case r != nil:
+		x.tell(r.Limits, r.Used, now)
 	}
 	return nil
 }
@@ -336,7 +343,7 @@ func (x *exchange) setSource() {
 		h.Set("X-Dyno-Dropped", openai.Brief(strings.Join(list, ", ")))
 	}
 	if x.how == cache.Made {
-		maps.Copy(h, x.answer.Header)
+		maps.Copy(h, x.passed(x.answer.Header))
 	} else {
 		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[x.how])
 	}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"dyno/services/bot/admission"
 	"dyno/services/bot/budget"
+	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
@@ -116,12 +120,50 @@ func (k *apiKey) refused(now time.Time) *reply.Refusal {
 }
 
 // spent refuses a request of a key without any left, before all other work.
-func (g *Gateway) spent(key *apiKey, now time.Time) *reply.Refusal {
-	refused := key.refused(now)
+func (x *exchange) spent() *reply.Refusal {
+	refused := x.who.key.refused(x.began)
 	if refused != nil {
-		g.stats.Limited(string(store.Requests))
+		x.g.stats.Limited(string(store.Requests))
+		e := x.who.key.spent.Load().limit
+		x.tell([]store.Limit{e.Limit}, []int64{e.Used}, x.began)
 	}
 	return refused
+}
+
+// tell sets the header fields that tell the limits of requests and of tokens, each time the one with the least left.
+func (x *exchange) tell(limits []store.Limit, used []int64, now time.Time) {
+	for _, r := range []store.Resource{store.Requests, store.Tokens} {
+		at, least := -1, int64(math.MaxInt64)
+		for i, l := range limits {
+			if left := max(l.Amount-used[i], 0); l.Resource == r && left < least {
+				at, least = i, left
+			}
+		}
+		if at < 0 {
+			continue
+		}
+		x.told = true
+		l, ends := limits[at], limits[at].Start(now).Add(limits[at].Window)
+		name, reset := "X-Ratelimit-%[1]s-%[2]s", ends.Sub(now).Truncate(time.Millisecond).String()
+		if reply.FormOf(x.r.URL.Path) == openai.Messages {
+			name, reset = "Anthropic-Ratelimit-%[2]s-%[1]s", ends.UTC().Format(time.RFC3339)
+		}
+		h := x.w.Header()
+		h.Set(fmt.Sprintf(name, "limit", r), strconv.FormatInt(l.Amount, 10))
+		h.Set(fmt.Sprintf(name, "remaining", r), strconv.FormatInt(least, 10))
+		if l.Window > 0 {
+			h.Set(fmt.Sprintf(name, "reset", r), reset)
+		}
+	}
+}
+
+// passed returns fields of an upstream's header: without its limits, if the key's own are told.
+func (x *exchange) passed(h http.Header) http.Header {
+	if x.told {
+		h = maps.Clone(h)
+		maps.DeleteFunc(h, upstream.IsLimit)
+	}
+	return h
 }
 
 func (k *apiKey) mayUse(model string) bool {
@@ -144,7 +186,8 @@ func (k *apiKey) limitsOf(model string) []store.Limit {
 
 // affords refuses a request if its key's limits do not cover even the least that it will reserve. It does so before
 // plugins and conversations. With limits on another server, it asks that server first, if the key was refused before.
-func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, now time.Time) *reply.Refusal {
+func (x *exchange) affords(least store.Cost) *reply.Refusal {
+	g, key, now := x.g, x.who.key, x.began
 	limits := key.limitsOf(key.model)
 	if len(limits) == 0 || g.redis != nil && !key.tight.Load() {
 		return nil
@@ -152,7 +195,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 	if refused := exceeds(least, limits); refused != nil {
 		return refused
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(x.r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
 	used, err := g.claims.Coordinator.Used(ctx, key.id, limits, now)
 	if err != nil {
@@ -163,6 +206,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 			g.stats.Limited(string(l.Resource))
 			e := store.Beyond(l, used[i], now)
 			key.reached(e, now)
+			x.tell(limits, used, now)
 			return beyond(e, e.RetryAfter)
 		}
 	}

@@ -52,7 +52,7 @@ func TestMessages(t *testing.T) {
 		h := r.Header
 		asked = append(asked, fmt.Sprintf("%s %s %s|%s|%s|%s%s", r.URL.Path, body, h.Get("Anthropic-Version"), h.Get("Anthropic-Beta"), h.Get("X-Api-Key"), h.Get("Authorization"), h.Get("X-Own")))
 		w.Header().Set("Request-Id", "req_1")
-		w.Header().Set("Anthropic-Ratelimit-Tokens-Remaining", "7")
+		w.Header().Set("Anthropic-Ratelimit-Input-Tokens-Remaining", "7") // of another account than the key's limit
 		w.Header().Set("Anthropic-Organization-Id", "secret")
 		if strings.Contains(string(body), `"stream":true`) {
 			_, _ = io.WriteString(w, aStream)
@@ -66,7 +66,7 @@ func TestMessages(t *testing.T) {
 		if status != http.StatusOK || text != want {
 			t.Errorf("%d %s", status, text)
 		}
-		if h.Get("Request-Id") != "req_1" || h.Get("Anthropic-Ratelimit-Tokens-Remaining") != "7" || h.Get("Anthropic-Organization-Id") != "" || h.Get("X-Dyno-Id") == "" {
+		if h.Get("Request-Id") != "req_1" || h.Get("Anthropic-Ratelimit-Tokens-Limit") != "1000000" || h.Get("Anthropic-Ratelimit-Input-Tokens-Remaining") != "" || h.Get("Anthropic-Organization-Id") != "" || h.Get("X-Dyno-Id") == "" {
 			t.Errorf("%v", h)
 		}
 		asked0 := `/v1/messages {"max_tokens":64,"messages":[{"role":"user","content":"hi"}],"model":"own","stream":` + fmt.Sprint(body == toMessages) + `} 2024-01-01|new|own-key|`

@@ -39,7 +39,7 @@ func (c *operationCall) limit() (refused *reply.Refusal) {
 	if !c.operation.Upload {
 		return c.exchange.limit()
 	}
-	if refused = c.g.spent(c.who.key, c.began); refused == nil {
+	if refused = c.spent(); refused == nil {
 		c.upload, refused = c.g.readUpload(c.r, c.who.key)
 	}
 	return refused

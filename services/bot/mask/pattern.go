@@ -43,14 +43,14 @@ var kinds = map[string]pattern{
 // phones are international numbers (E.164), and national ones of a clear form. Others look like any number.
 var phones = []string{
 	`\+[1-9](?:[ ()/-]{0,2}\d){7,14}`,
-	`(?:1[ .-])?(?:\([2-9]\d\d\) ?\d{3}-|[2-9]\d\d-\d{3}-|[2-9]\d\d\.\d{3}\.)\d{4}`,             // North America
-	`0[1-9]\d{1,4}(?: ?[/-] ?| )\d{6,8}`,                                                        // an area, and the rest: Germany, China, Great Britain, Italy
-	`\(0[1-9]\d{0,3}\)[ -]?(?:\d{6,8}|\d{3,4}[ -]\d{3,4}|\d{2,3}(?: \d{2,3}){1,2} \d\d)`,        // an area in brackets
+	`(?:1[ .-])?(?:\([2-9]\d\d\) ?\d{3}-|[2-9]\d\d-\d{3}-|[2-9]\d\d\.\d{3}\.)\d{4}`,         // North America
+	`0[1-9]\d{1,4}(?: ?[/-] ?| )\d{6,8}`,                                                    // an area, and the rest: Germany, China, Great Britain, Italy
+	`\(0[1-9]\d{0,3}\)[ -]?(?:\d{6,8}|\d{3,4}[ -]\d{3,4}|\d{2,3}(?: \d{2,3}){1,2} \d\d)`,    // an area in brackets
 	`0[1-9]\d?[ -]\d{4}[ -]\d{4}|0[1-9]\d{1,2}[ -]\d{3}[ -]\d{3,4}|0[1-9]\d{3} \d{3} \d{3}`, // Great Britain, Japan
-	`0[1-9]\d\d-\d\d-\d{4}|0[1-9]\d{1,3}[ /-]\d{2,3}(?: \d{2,3}){1,2} \d\d`,                     // Japan; Germany
-	`0[1-9](?:(?: \d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})`,                                         // France
-	`1[3-9]\d(?:\d{8}|[ -]\d{4}[ -]\d{4})|0[6-9]\d{9}|0[6-9]\d{4} \d{5}|3[2-9]\d[ -]\d{7}`,      // mobile phones in China, in India and Great Britain, in Italy
-	`\([1-9]\d\) ?(?:9\d{4}|[3-5]\d{3}|2[1-9]\d\d)-\d{4}|[1-9]\d 9\d{4}-\d{4}`,                  // Brazil
+	`0[1-9]\d\d-\d\d-\d{4}|0[1-9]\d{1,3}[ /-]\d{2,3}(?: \d{2,3}){1,2} \d\d`,                 // Japan; Germany
+	`0[1-9](?:(?: \d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})`,                                     // France
+	`1[3-9]\d(?:\d{8}|[ -]\d{4}[ -]\d{4})|0[6-9]\d{9}|0[6-9]\d{4} \d{5}|3[2-9]\d[ -]\d{7}`,  // mobile phones in China, in India and Great Britain, in Italy
+	`\([1-9]\d\) ?(?:9\d{4}|[3-5]\d{3}|2[1-9]\d\d)-\d{4}|[1-9]\d 9\d{4}-\d{4}`,              // Brazil
 }
 
 // luhn reports whether the digits of a card's number have the right check digit (ISO/IEC 7812).

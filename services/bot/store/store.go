@@ -278,6 +278,7 @@ type Reservation struct {
 	At     time.Time
 	Cost   Cost
 	Lease  time.Duration // it is released after that: its holder has died
+	Used   []int64       // of each limit, with this reservation: Begin sets it
 }
 
 // A Coordinator orders the turns of a session, and counts keys' usage of their limits. The clocks of gateways that

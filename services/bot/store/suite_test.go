@@ -383,8 +383,8 @@ func TestEraseCounts(t *testing.T) {
 			limits = append(limits, store.Limit{Resource: store.Requests, Amount: 9, Window: time.Hour, Part: p})
 		}
 		under, err := reserve(ctx, c, "u *", limits, store.Cost{Requests: 3}, epoch, time.Hour)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || !slices.Equal(under.Used, []int64{3, 3, 3, 3}) {
+			t.Fatal(under.Used, err)
 		}
 		if err := c.Erase(ctx, "u *"); err != nil {
 			t.Fatal(err)

@@ -1118,6 +1118,11 @@ var (
 	passedPrefixes = []string{"X-Ratelimit-", "Anthropic-Ratelimit-"}
 )
 
+// IsLimit reports whether a field of an upstream's header is about its limits.
+func IsLimit(name string, _ []string) bool {
+	return slices.ContainsFunc(passedPrefixes, func(begin string) bool { return strings.HasPrefix(name, begin) })
+}
+
 // Bounds of these fields.
 const (
 	maxPassed     = 32  // fields
@@ -1127,8 +1132,7 @@ const (
 // passedOn returns the fields of an upstream's header that clients get; nil is none.
 func passedOn(h http.Header) (passed http.Header) {
 	for name, values := range h {
-		is := slices.Contains(passedFields, name) || slices.ContainsFunc(passedPrefixes, func(begin string) bool { return strings.HasPrefix(name, begin) })
-		if !is || len(values[0]) > maxPassedText || len(passed) == maxPassed {
+		if is := slices.Contains(passedFields, name) || IsLimit(name, values); !is || len(values[0]) > maxPassedText || len(passed) == maxPassed {
 			continue
 		}
 		if passed == nil {

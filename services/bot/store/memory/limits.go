@@ -150,6 +150,10 @@ func (l *limits) reserve(r *store.Reservation) error {
 		a.reserved[r.ID] = *r
 		a.add(*r, r.Cost)
 	}
+	r.Used = make([]int64, len(each))
+	for i, limit := range r.Limits {
+		r.Used[i] = each[i].counter(limit, r.At).used
+	}
 	return nil
 }
 

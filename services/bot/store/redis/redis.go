@@ -156,11 +156,12 @@ end
 // KEYS: the session's holder, its number of turns, the reservations by expiry, the prefix of their keys, a counter
 // per limit. ARGV: the holder ("" locks nothing) and its lease in milliseconds; the ID of the reservation (""
 // reserves nothing); now, its end and its retention, in milliseconds (retention 0: no end); for each limit its
-// amount, the cost, and the counter's retention in milliseconds (0 is without end). Returns 0 and the session's
-// number of turns, -1 if unknown; or -1 if the session is locked; or the number of the reached limit, and its usage.
+// amount, the cost, and the counter's retention in milliseconds (0 is without end). Returns 0, the session's
+// number of turns, -1 if unknown, and the usage of each limit; or -1 if the session is locked; or the number of the reached limit, and its usage.
 // The number of turns stays unknown until the session is unlocked.
 var begin = redis.NewScript(giveBack + `
 if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 1 then return {-1, '0'} end
+local answer = {0, '-1'}
 if ARGV[3] ~= '' then
   give_back(ARGV[4], KEYS[3], KEYS[4])
   local used = redis.call('MGET', unpack(KEYS, 5))
@@ -171,7 +172,7 @@ if ARGV[3] ~= '' then
   local taken = {}
   for i = 1, #KEYS - 4 do
     local at, counter = 4 + i * 3, KEYS[4 + i]
-    redis.call('INCRBY', counter, ARGV[at + 1])
+    answer[2 + i] = redis.call('INCRBY', counter, ARGV[at + 1])
     if not used[i] and ARGV[at + 2] ~= '0' then redis.call('PEXPIRE', counter, ARGV[at + 2]) end
     taken[2 * i - 1], taken[2 * i] = counter, ARGV[at + 1]
   end
@@ -180,9 +181,10 @@ if ARGV[3] ~= '' then
   if ARGV[6] ~= '0' then redis.call('PEXPIRE', reservation, ARGV[6]) end
   redis.call('ZADD', KEYS[3], ARGV[5], ARGV[3])
 end
-if ARGV[1] == '' then return {0, '-1'} end
+if ARGV[1] == '' then return answer end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {0, redis.call('GETDEL', KEYS[2]) or '-1'}
+answer[2] = redis.call('GETDEL', KEYS[2]) or '-1'
+return answer
 `)
 
 // KEYS: those of begin. ARGV: the holder ("" unlocks nothing), the number of turns (-1 is unknown), for how many milliseconds it is
@@ -282,27 +284,30 @@ func (s *Store) Begin(ctx context.Context, l *store.Lock, r *store.Reservation) 
 		limits = r.Limits
 		args = appendReservation(args, r)
 	}
-	found, err := s.pair(s.pipe.run(ctx, begin, s.reservationKeys(s.sessionKeys(l), r), args...))
+	found, err := s.numbers(s.pipe.run(ctx, begin, s.reservationKeys(s.sessionKeys(l), r), args...))
 	switch {
 	case err != nil:
 		return 0, err
 	case found[0] == -1:
 		return 0, store.ErrBusy
-	case found[0] == 0:
+	case found[0] == 0 && len(found) == 2+len(limits):
+		if r != nil {
+			r.Used = found[2:]
+		}
 		return found[1], nil
-	case found[0] < -1 || found[0] > int64(len(limits)):
+	case found[0] <= 0 || found[0] > int64(len(limits)):
 		return 0, fmt.Errorf("redis: a strange answer: %v", found)
 	}
 	return 0, store.Beyond(limits[found[0]-1], found[1], r.At)
 }
 
-// pair reads an answer of two numbers.
-func (s *Store) pair(answer *redis.Cmd) ([]int64, error) {
+// numbers reads an answer of two numbers or more.
+func (s *Store) numbers(answer *redis.Cmd) ([]int64, error) {
 	found, err := answer.Int64Slice()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("redis: %w", err)
-	case len(found) != 2:
+	case len(found) < 2:
 		return nil, fmt.Errorf("redis: a strange answer: %v", found)
 	}
 	return found, nil
@@ -343,7 +348,7 @@ func (s *Store) End(ctx context.Context, l *store.Lock, turns int64, r *store.Re
 			args = append(args, used.Of(limit.Resource))
 		}
 	}
-	found, err := s.pair(s.pipe.run(ctx, end, s.reservationKeys(s.sessionKeys(l), r), args...))
+	found, err := s.numbers(s.pipe.run(ctx, end, s.reservationKeys(s.sessionKeys(l), r), args...))
 	if err != nil {
 		return err
 	}
