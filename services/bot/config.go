@@ -271,6 +271,7 @@ type Config struct {
 	TraceRatio    float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of requests that is traced, of those that do not say themselves"`
 
 	LogRequests  string        `yaml:"log_requests" otherwise:"no log" doc:"the file that gets a line of JSON for each request, or stdout; opened again at SIGHUP"`
+	LogContent   int64         `yaml:"log_content" kind:"size" range:"0..64KiB" otherwise:"no text" doc:"with log_requests, as many bytes of the text of a request, and as many of an answer's, are in its line, without the secrets of mask_rules"`
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..1h" default:"10s" doc:"how long answers under way may go on at the end"`
 	// Reread returns the present configuration, validated; nil if it is in no file.
 	Reread func() (Config, error)

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"dyno/services/bot/budget"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
+	"dyno/services/bot/mask"
 	"dyno/services/bot/metrics"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
@@ -61,6 +63,7 @@ type exchange struct {
 	free    bool          // nothing is charged for it
 	held    budget.Grant  // of the answer
 	told    bool          // limits of the key are in the header
+	log     *loggedText   // of the answer; nil logs none
 	out     *reply.Writer // of a stream
 }
 
@@ -99,6 +102,9 @@ func (x *exchange) close() {
 		if x.request != nil {
 			line.Asked = x.request.Model
 		}
+		if l := x.log; l != nil {
+			line.Answer, line.AnswerCut = l.cut(l.stream.Close(l.text))
+		}
 	}
 	if x.placed {
 		x.held.Keep(0)
@@ -132,7 +138,31 @@ func (x *exchange) limit() (refused *reply.Refusal) {
 	if refused = x.spent(); refused == nil {
 		x.body, refused = x.g.readBody(x.r, x.who.key)
 	}
+	if line, most := requestlog.Of(x.w), int(x.g.cfg.LogContent); refused == nil && line != nil && most > 0 && json.Valid(x.body.B) { // what is no JSON is not masked
+		text, _ := x.g.secrets.JSON(x.body.B)
+		x.log = &loggedText{stream: x.g.secrets.Stream(), most: most}
+		line.Request, line.RequestCut = x.log.cut(text)
+	}
 	return refused
+}
+
+// A loggedText is the beginning of a text that comes in pieces, without secrets.
+type loggedText struct {
+	stream *mask.Stream
+	text   []byte
+	most   int
+}
+
+// add adds a piece. A nil text is not logged.
+func (l *loggedText) add(piece string) {
+	if l != nil && len(l.text) <= l.most {
+		l.text = l.stream.Write(l.text, piece)
+	}
+}
+
+// cut returns the part of a text that is logged, and whether that is not all of it.
+func (l *loggedText) cut(text []byte) (string, bool) {
+	return strings.ToValidUTF8(string(text[:min(len(text), l.most)]), ""), len(text) > l.most
 }
 
 // admit waits for a place until ctx ends.
@@ -300,6 +330,9 @@ func (x *exchange) ask(cached bool) {
 		x.answer, x.err = g.ask(x.ctx, x)
 	}
 	x.asked = time.Since(began)
+	if x.err == nil && !x.request.Stream {
+		x.log.add(x.answer.Reply.Text)
+	}
 	if a := x.answer; x.err == nil && !x.request.Stream && !x.held.Hold(int64(len(a.Body))) {
 		e := upstream.Crowded(a.Usage.Completion)
 		e.Upstream, e.Attempts, e.Usage = a.Upstream, a.Attempts, &a.Usage
@@ -375,6 +408,11 @@ func (x *exchange) pass(each func(e *openai.Event, more bool)) {
 			return
 		}
 		last.begin()
+		for _, d := range e.Deltas {
+			if d.Choice == 0 {
+				x.log.add(d.Text)
+			}
+		}
 		each(e, s.More())
 		if x.out.Gone {
 			x.ctx.Leave()

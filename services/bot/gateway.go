@@ -114,6 +114,7 @@ type Gateway struct {
 	rules     interface{ Find(string) intent.Match }
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
+	secrets   *mask.Masker // of what is logged
 	parts     Parts
 	events    *resume.Keeper  // of streams that clients may resume; nil keeps none
 	tracer    *trace.Tracer   // nil traces nothing
@@ -215,6 +216,7 @@ func (g *Gateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.secrets = masker
 	if cfg.MaskIn {
 		g.in = masker
 	}

@@ -35,6 +35,11 @@ type Line struct {
 	CacheRead  int `json:"gen_ai.usage.cache_read.input_tokens,omitempty"`
 	CacheWrite int `json:"gen_ai.usage.cache_creation.input_tokens,omitempty"`
 	Reasoning  int `json:"reasoning_tokens,omitempty"`
+	// Texts are those that the gateway is to log.
+	Request    string `json:"request.text,omitempty"`
+	RequestCut bool   `json:"request.cut,omitempty"`
+	Answer     string `json:"answer.text,omitempty"`
+	AnswerCut  bool   `json:"answer.cut,omitempty"`
 }
 
 // Of returns the line of the request with a response; nil without one.
