@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math/big"
 	"strings"
 	"time"
@@ -69,100 +72,64 @@ func calculations(query string) (list []string) {
 
 // calculate evaluates + - * / and brackets, exactly.
 func calculate(text string) (*big.Rat, error) {
-	p := &reader{text: text}
-	v, err := p.sum(0)
-	if err == nil && p.peek() != 0 {
-		return nil, fmt.Errorf("%q: %q is not understood", text, p.text[p.at:])
+	e, err := parser.ParseExpr(apart.Replace(text))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not understood: %w", text, err)
 	}
-	return v, err
+	return value(e, 0)
 }
 
-type reader struct {
-	text string
-	at   int
-}
+// apart has two operators next to each other stay two.
+var apart = strings.NewReplacer("+", " + ", "-", " - ", "*", " * ", "/", " / ")
 
-// peek returns the next character that is no space; 0 is the end.
-func (p *reader) peek() byte {
-	for p.at < len(p.text) && p.text[p.at] == ' ' {
-		p.at++
-	}
-	if p.at == len(p.text) {
-		return 0
-	}
-	return p.text[p.at]
-}
-
-func (p *reader) sum(depth int) (*big.Rat, error) {
-	return p.row(depth, "+-", func(p *reader, depth int) (*big.Rat, error) { return p.row(depth, "*/", (*reader).number) })
-}
-
-// row reads operands between operators of one rank.
-func (p *reader) row(depth int, operators string, operand func(*reader, int) (*big.Rat, error)) (*big.Rat, error) {
-	v, err := operand(p, depth)
-	for err == nil {
-		op := p.peek()
-		if op == 0 || !strings.ContainsRune(operators, rune(op)) {
-			return v, nil
-		}
-		p.at++
-		var w *big.Rat
-		if w, err = operand(p, depth); err != nil {
-			break
-		}
-		switch op {
-		case '+':
-			v = new(big.Rat).Add(v, w)
-		case '-':
-			v = new(big.Rat).Sub(v, w)
-		case '*':
-			v = new(big.Rat).Mul(v, w)
-		case '/':
-			if w.Sign() == 0 {
-				return nil, errors.New("division by zero")
-			}
-			v = new(big.Rat).Quo(v, w)
-		}
-		if v.Num().BitLen() > maxBits || v.Denom().BitLen() > maxBits {
-			return nil, errors.New("the result is too long")
-		}
-	}
-	return nil, err
-}
-
-func (p *reader) number(depth int) (*big.Rat, error) {
+// value returns the value of an expression within some others.
+func value(e ast.Expr, depth int) (*big.Rat, error) {
 	if depth > maxDepth {
 		return nil, errors.New("too many brackets")
 	}
-	switch c := p.peek(); c {
-	case '(':
-		p.at++
-		v, err := p.sum(depth + 1)
-		if err == nil && p.peek() != ')' {
-			err = errors.New("a bracket is not closed")
-		}
-		p.at++
-		return v, err
-	case '-', '+':
-		p.at++
-		v, err := p.number(depth + 1)
-		if err == nil && c == '-' {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return value(e.X, depth+1)
+	case *ast.UnaryExpr:
+		v, err := value(e.X, depth+1)
+		if err == nil && e.Op == token.SUB {
 			v = new(big.Rat).Neg(v)
 		}
 		return v, err
+	case *ast.BasicLit:
+		if v, ok := new(big.Rat).SetString(e.Value); ok && len(e.Value) <= maxDigits {
+			return v, nil
+		}
+	case *ast.BinaryExpr:
+		v, err := value(e.X, depth) // many in a row are not deep
+		w, other := value(e.Y, depth)
+		if err := errors.Join(err, other); err != nil {
+			return nil, err
+		}
+		return combine(v, e.Op, w)
 	}
-	from := p.at
-	for p.at < len(p.text) && (p.text[p.at] == '.' || '0' <= p.text[p.at] && p.text[p.at] <= '9') {
-		p.at++
+	return nil, fmt.Errorf("want a number of 1 to %d digits", maxDigits)
+}
+
+// combine carries out an operation.
+func combine(v *big.Rat, op token.Token, w *big.Rat) (*big.Rat, error) {
+	is := new(big.Rat)
+	switch {
+	case op == token.ADD:
+		is.Add(v, w)
+	case op == token.SUB:
+		is.Sub(v, w)
+	case op == token.MUL:
+		is.Mul(v, w)
+	case w.Sign() == 0:
+		return nil, errors.New("division by zero")
+	default:
+		is.Quo(v, w)
 	}
-	if from == p.at || p.at-from > maxDigits {
-		return nil, fmt.Errorf("want a number of 1 to %d digits", maxDigits)
+	if is.Num().BitLen() > maxBits || is.Denom().BitLen() > maxBits {
+		return nil, errors.New("the result is too long")
 	}
-	v, ok := new(big.Rat).SetString(p.text[from:p.at])
-	if !ok {
-		return nil, fmt.Errorf("%q is no number", p.text[from:p.at])
-	}
-	return v, nil
+	return is, nil
 }
 
 // decimal writes a number, rounded to some places.
