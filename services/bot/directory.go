@@ -17,25 +17,31 @@ import (
 // lookEvery is how often the directory is read again, if no gateway tells of a change before.
 const lookEvery = time.Second
 
-// openDirectory reads what was made at run time, and follows its changes until the end.
+// openDirectory makes the directory. With keys that are made at run time, it reads these, and follows their changes until
+// the end.
 func (g *Gateway) openDirectory(ctx context.Context) error {
-	if !g.cfg.ManageKeys {
-		return nil
-	}
 	g.directory = directory.New(g.archive, g.changeKey)
 	g.directory.Deployed = g.changeUpstreams
 	g.declare(g.cfg)
+	g.manage = rest.Handler(rest.Config{
+		Directory: g.directory, Managed: g.cfg.ManageKeys, Archive: g.archiveState, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, Used: g.addUsed,
+		States: func() []upstream.State { return g.live.Load().pool.States() }, Reset: func(id string) bool { return g.live.Load().reset(id) },
+		StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout,
+	})
+	if !g.cfg.ManageKeys {
+		return nil
+	}
 	if err := g.directory.Refresh(ctx); err != nil {
 		return err
 	}
 	g.directory.Erased = g.forget
-	g.manage = rest.Handler(rest.Config{
-		Directory: g.directory, Usage: g.archive.Usage, Prices: g.archive.Prices, Erase: g.erase, Used: g.addUsed,
-		States: func() []upstream.State { return g.live.Load().pool.States() }, Reset: func(id string) bool { return g.live.Load().reset(id) },
-		StoreTimeout: g.cfg.StoreTimeout, WriteTimeout: g.cfg.WriteTimeout,
-	})
 	g.untilClose(g.followDirectory)
 	return nil
+}
+
+func (g *Gateway) archiveState() rest.Archive {
+	b := g.batch.State()
+	return rest.Archive{Kind: string(g.cfg.Archive), Pending: b.Pending, Failing: b.Failing}
 }
 
 func (g *Gateway) followDirectory() {

@@ -99,13 +99,12 @@ type Gateway struct {
 	certificates *serve.Certificates
 	stats        *metrics.Stats
 
-	live     atomic.Pointer[live] // what SIGHUP reads again
-	swapping sync.Mutex           // guards file, and is held while live or one of its keys is replaced
-	file     Config               // as it was read last
-	// What is made at run time; nil without that.
-	directory *directory.Directory
-	manage    http.Handler       // their API; nil without them
-	issuers   map[string]trusted // by their names
+	live      atomic.Pointer[live] // what SIGHUP reads again
+	swapping  sync.Mutex           // guards file, and is held while live or one of its keys is replaced
+	file      Config               // as it was read last
+	directory *directory.Directory // of what the file has, and of what is made at run time
+	manage    http.Handler         // its API
+	issuers   map[string]trusted   // by their names
 	signer    jwt.Signer
 	verifier  *jwt.Verifier
 	logins    *loginLimiter
@@ -173,14 +172,17 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	return g, flood.Guard(g.server, g.log)
 }
 
+// keysPath is the operator's page, on the admin listener.
+const keysPath = "/keys/"
+
 func (g *Gateway) openHost() (err error) {
 	c := serve.Config{
 		Name: "bot", AdminListener: g.cfg.AdminListener, AllowRemote: g.cfg.AllowRemote, DrainTimeout: g.cfg.DrainTimeout, Logger: g.cfg.Logger, Health: g.health,
-		Pages: []serve.Page{{Path: keysPath, About: "page for operators: keys, teams, users, limits, deployments, usage and audit; what is in use as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
-	}
-	if g.cfg.ManageKeys {
-		c.Pages = append(c.Pages, serve.Page{Path: rest.Path, About: "API for teams, users, keys, limits, providers, deployments and usage; openapi.json describes it", Changes: true,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.manage.ServeHTTP(w, r) })})
+		Pages: []serve.Page{
+			{Path: keysPath, About: "page for operators: keys, teams, users, limits, deployments, usage and audit", Handler: page.Keys(keysPath)},
+			{Path: rest.Path, About: "API for teams, users, keys, limits, providers, deployments and usage; openapi.json describes it", Changes: true,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.manage.ServeHTTP(w, r) })},
+		},
 	}
 	if g.cfg.Reread != nil || g.cfg.LogRequests != "" {
 		c.Reload = g.reload

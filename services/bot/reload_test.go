@@ -99,8 +99,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("a limit that is smaller, and of which some was used: %d %s", status, text)
 	}
 	until(t, "a new limit counts what was used before", func() bool {
-		u, err := b.usageOf(t.Context(), b.live.Load().payers["two"], time.Now())
-		return err == nil && *u.Limits[0].Used == 2 && *u.Limits[1].Used == 20
+		u, refused := b.usageOf(t.Context(), b.live.Load().payers["two"], time.Now())
+		return refused == nil && u.Limits[0].Used == 2 && u.Limits[1].Used == 20
 	})
 	if status, text := b.get("/v1/models", token); status != http.StatusOK || !strings.Contains(text, `"new"`) {
 		t.Errorf("a token of a key that stays: %d %s", status, text)

@@ -113,8 +113,8 @@ func TestTLS(t *testing.T) {
 			question := `{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 			ask(b.Addr(), "/v1/chat/completions", c.api, "HTTP/2 200", "--http2", "-d", question)
 			ask(b.Addr(), "/v1/chat/completions", c.api, "HTTP/1.1 200", "--http1.1", "-d", question)
-			ask(b.AdminAddr(), "/keys/list", c.admin, "HTTP/2 200", "--http2", "-H", "Origin: https://"+b.AdminAddr().String())
-			ask(b.AdminAddr(), "/keys/list", c.admin, "HTTP/2 403", "--http2", "-H", "Origin: http://"+b.AdminAddr().String())
+			ask(b.AdminAddr(), "/api/v1/keys", c.admin, "HTTP/2 200", "--http2", "-H", "Origin: https://"+b.AdminAddr().String())
+			ask(b.AdminAddr(), "/api/v1/keys", c.admin, "HTTP/2 403", "--http2", "-H", "Origin: http://"+b.AdminAddr().String())
 		})
 	}
 	b := serving(t, model, func(config *Config) {

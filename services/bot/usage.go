@@ -2,15 +2,10 @@ package bot
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"dyno/services/bot/directory"
-	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 	"dyno/services/internal/wait"
@@ -21,8 +16,7 @@ type keyUsage struct {
 	Key    string      `json:"key"`
 	Models []string    `json:"models,omitempty"` // none is all
 	Limits []limitUsed `json:"limits"`
-	// Today is the usage since midnight (UTC), by the ledger; nil if that cannot be read.
-	Today *todayUsed `json:"today"`
+	Today  todayUsed   `json:"today"` // since midnight (UTC), by the ledger
 }
 
 type limitUsed struct {
@@ -32,7 +26,7 @@ type limitUsed struct {
 	Model    string  `json:"model,omitempty"` // none is all
 	Amount   int64   `json:"amount"`
 	Window   float64 `json:"window_seconds"` // 0 never ends
-	Used     *int64  `json:"used"`           // with reservations; nil if it cannot be read
+	Used     int64   `json:"used"`           // with reservations
 }
 
 type todayUsed struct {
@@ -41,13 +35,8 @@ type todayUsed struct {
 	Money    int64 `json:"money"` // billionths
 }
 
-var (
-	errLimitsAway = errors.New("the limits cannot be read now")
-	errLedgerAway = errors.New("the ledger cannot be read now")
-)
-
-// usageOf reads a key's usage. It leaves out unreadable parts, and returns their error.
-func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, error) {
+// usageOf reads a key's usage.
+func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, *reply.Refusal) {
 	u := keyUsage{Key: key.id, Limits: []limitUsed{}}
 	if len(key.models) > 0 {
 		u.Models = key.models[0]
@@ -55,22 +44,18 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
 	used, err := g.claims.Coordinator.Used(within, key.id, key.limits, now)
-	for i, l := range key.limits {
-		e := limitUsed{Resource: string(l.Resource), Team: l.Part.Team, User: l.Part.Owner, Model: l.Part.Model, Amount: l.Amount, Window: l.Window.Seconds()}
-		if err == nil {
-			e.Used = &used[i]
-		}
-		u.Limits = append(u.Limits, e)
-	}
 	if err != nil {
-		err = errLimitsAway
+		return u, &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "limits_unavailable", Text: "the limits cannot be read now", After: time.Second}
 	}
-	sum, ledger := g.sum(ctx, key, now.Truncate(24*time.Hour))
-	if ledger != nil {
-		return u, errors.Join(err, errLedgerAway)
+	for i, l := range key.limits {
+		u.Limits = append(u.Limits, limitUsed{string(l.Resource), l.Part.Team, l.Part.Owner, l.Part.Model, l.Amount, l.Window.Seconds(), used[i]})
 	}
-	u.Today = &todayUsed{sum.Requests, sum.Tokens, sum.Money}
-	return u, err
+	sum, err := g.sum(ctx, key, now.Truncate(24*time.Hour))
+	if err != nil {
+		return u, &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "ledger_unavailable", Text: "the ledger cannot be read now", After: time.Second}
+	}
+	u.Today = todayUsed{sum.Requests, sum.Tokens, sum.Money}
+	return u, nil
 }
 
 // A summed is the ledger's sum of a key, and how long it is valid.
@@ -118,89 +103,12 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 
 // usage serves a client the usage of its own key.
 func (g *Gateway) usage(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
-	u, err := g.usageOf(r.Context(), who.key, time.Now())
-	if err != nil {
-		code := "limits_unavailable"
-		if !errors.Is(err, errLimitsAway) {
-			code = "ledger_unavailable"
-		}
-		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: code, Text: err.Error(), After: time.Second}
+	u, refused := g.usageOf(r.Context(), who.key, time.Now())
+	if refused != nil {
+		return refused
 	}
 	g.writeJSON(w, http.StatusOK, u)
 	return nil
-}
-
-// keysPath is the operator's page, on the admin listener.
-const keysPath = "/keys/"
-
-// maxListedKeys bounds the keys in one answer: each is read from both stores.
-const maxListedKeys = 100
-
-// keyList is the operator's list. It has no secret, and no hash of one.
-type keyList struct {
-	Keys      []keyUsage      `json:"keys"`
-	Total     int             `json:"total"`
-	Managed   bool            `json:"managed"`        // the API for keys is there
-	Next      int             `json:"next,omitempty"` // offset of the keys after these
-	Missing   []string        `json:"missing"`        // parts that could not be read
-	Upstreams []upstreamState `json:"upstreams"`
-	Archive   archiveState    `json:"archive"`
-}
-
-type upstreamState struct {
-	Name     string `json:"name"`
-	Model    string `json:"model"` // the upstream's name of it
-	Ready    bool   `json:"ready"`
-	Active   int64  `json:"active"`
-	Asked    uint64 `json:"asked"`
-	Failures uint64 `json:"failures"`
-}
-
-type archiveState struct {
-	Kind    Archive `json:"kind"`
-	Pending int     `json:"pending"`
-	Failing bool    `json:"failing"`
-}
-
-// serveKeys answers with the keys from ?offset=N on, by their IDs.
-func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
-	offset := 0
-	if text := r.URL.Query().Get("offset"); text != "" {
-		var err error
-		if offset, err = strconv.Atoi(text); err != nil || offset < 0 {
-			reply.Refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).Answer(w, openai.Chat, g.cfg.WriteTimeout)
-			return
-		}
-	}
-	now, live := time.Now(), g.live.Load()
-	live.mu.RLock()
-	keys := maps.Clone(live.payers)
-	live.mu.RUnlock()
-	ids := slices.Sorted(maps.Keys(keys))
-	list := keyList{Keys: []keyUsage{}, Total: len(ids), Managed: g.cfg.ManageKeys, Missing: []string{}, Upstreams: []upstreamState{}}
-	ids = ids[min(offset, len(ids)):]
-	if len(ids) > maxListedKeys {
-		ids, list.Next = ids[:maxListedKeys], offset+maxListedKeys
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
-	defer cancel()
-	for _, id := range ids {
-		u, err := g.usageOf(ctx, keys[id], now)
-		list.Keys = append(list.Keys, u)
-		for _, away := range []error{errLimitsAway, errLedgerAway} {
-			if errors.Is(err, away) && !slices.Contains(list.Missing, away.Error()) {
-				list.Missing = append(list.Missing, away.Error())
-			}
-		}
-	}
-	for _, s := range live.pool.States() {
-		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Model, s.Ready, s.Active, s.Asked, s.Failures})
-	}
-	b := g.batch.State()
-	list.Archive = archiveState{g.cfg.Archive, b.Pending, b.Failing}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	g.writeJSON(w, http.StatusOK, list)
 }
 
 // pastTurn is an earlier turn of a conversation.

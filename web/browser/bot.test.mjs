@@ -409,12 +409,11 @@ async function secretOf(page, label, close) {
   return secret;
 }
 
-test("the operator of a gateway whose file has all keys sees these, and changes none", async () => {
+test("the operator of a gateway without keys at run time sees what it has, and changes nothing", async () => {
   const opened = await open(`${unmanaged}/keys/`);
   const { page } = opened;
-  await page.getByText("Keys are in the configuration's file alone.").waitFor();
+  await page.getByText("There is nothing here.").waitFor();
   await page.locator('[aria-busy="true"]').waitFor({ state: "detached" });
-  assert.deepEqual(await page.getByRole("navigation").getByRole("link").allInnerTexts(), ["Keys", "Deployments"]);
   assert.equal(await page.getByRole("button").count(), 0);
   await visit(page, "Deployments");
   assert.match(await page.locator("main").innerText(), /<img src=x[^]*healthy[^]*memory: \d+ records wait/);
@@ -576,7 +575,7 @@ test("the operator makes a key, limits it, rotates it and revokes it", patience,
   await page.getByLabel("day").check();
   await page.getByLabel("key").uncheck();
   const day = new Date().toISOString().slice(0, 10);
-  await sums.filter({ hasText: new RegExp(`dyno-1\\s*${day}`) }).waitFor();
+  await sums.filter({ hasText: new RegExp(`^\\s*dyno-1\\s*${day}`) }).waitFor();
   await page.getByLabel("from").fill("2020-01-01");
   await page.getByRole("alert").waitFor(); // of more days than there may be
   await page.getByLabel("from").fill(day);

@@ -15,11 +15,10 @@ var assets embed.FS
 // Chat adds the page to chat in to a mux, at its root.
 func Chat(mux *http.ServeMux) { handle(mux, "/", "chat.html") }
 
-// Keys returns the operator's page, to be served below a path that ends in a slash. It gets its data from list.
-func Keys(path string, list http.Handler) http.Handler {
+// Keys returns the operator's page, to be served below a path that ends in a slash.
+func Keys(path string) http.Handler {
 	mux := http.NewServeMux()
 	handle(mux, path, "keys.html")
-	mux.Handle("GET "+path+"list", list)
 	return mux
 }
 

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -18,7 +17,6 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func TestFiles(t *testing.T) {
 	chat := http.NewServeMux()
 	Chat(chat)
-	list := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "listed") })
 	for path, c := range map[string]struct {
 		from http.Handler
 		kind string
@@ -26,9 +24,9 @@ func TestFiles(t *testing.T) {
 		"/":              {chat, "text/html; charset=utf-8"},
 		"/page.js":       {chat, "text/javascript; charset=utf-8"},
 		"/page.css":      {chat, "text/css; charset=utf-8"},
-		"/keys/":         {Keys("/keys/", list), "text/html; charset=utf-8"},
-		"/keys/page.js":  {Keys("/keys/", list), "text/javascript; charset=utf-8"},
-		"/keys/page.css": {Keys("/keys/", list), "text/css; charset=utf-8"},
+		"/keys/":         {Keys("/keys/"), "text/html; charset=utf-8"},
+		"/keys/page.js":  {Keys("/keys/"), "text/javascript; charset=utf-8"},
+		"/keys/page.css": {Keys("/keys/"), "text/css; charset=utf-8"},
 	} {
 		w := httptest.NewRecorder()
 		c.from.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -38,15 +36,11 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes, %v", path, w.Code, w.Body.Len(), h)
 		}
 	}
-	for path, from := range map[string]http.Handler{"/chat.html": chat, "/assets/page.js": chat, "/keys/": chat, "/keys/keys.html": Keys("/keys/", list)} {
+	for path, from := range map[string]http.Handler{"/chat.html": chat, "/assets/page.js": chat, "/keys/": chat, "/keys/keys.html": Keys("/keys/")} {
 		w := httptest.NewRecorder()
 		if from.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, w.Code)
 		}
-	}
-	w := httptest.NewRecorder()
-	if Keys("/keys/", list).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/keys/list", nil)); w.Body.String() != "listed" {
-		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -1,7 +1,7 @@
-import { h, table, type Child } from "../dom";
+import { h, type Child } from "../dom";
 import { controls, paged, part } from "../lists";
 import type { Page } from "../shell";
-import { ask, at, get, inUse, type Deployment, type InUse, type List } from "./manage";
+import { ask, at, get, type Archive, type Deployment, type List } from "./manage";
 import type { App } from "./operators";
 
 const good = (state: string) => (state === "closed" ? "badge good" : state === "open" ? "badge bad" : "badge warn");
@@ -22,16 +22,11 @@ export function deployments(app: App): Page {
         number(d.in_flight), number(d.calls), number(d.failures), app.edits && h("button", { type: "button", "aria-label": `${t("deployment.reset")} ${d.id}`, click: () => void reset(d.id) }, t("deployment.reset")),
       ]), found.next);
   };
-  const upstreams = ({ upstreams }: InUse): Child => table(title, [
-    { head: t("upstream"), left: true }, { head: t("model"), left: true }, { head: t("state"), left: true }, { head: t("active") }, { head: t("asked") }, { head: t("failures") },
-  ], upstreams.map((u) => [
-    u.name, u.model, h("span", { class: u.ready ? "badge good" : "badge bad" }, t(u.ready ? "state.closed" : "state.open")), number(u.active), number(u.asked), number(u.failures),
-  ]));
   const { host, load } = part(app, async () => {
-    const use = await inUse(app.signal);
+    const archive = await get<Archive>(at(["archive"]), app.signal);
     return [
-      app.managed ? await list() : upstreams(use),
-      h("section", {}, h("h2", {}, t("archive")), h("p", {}, t("archive.state", { kind: use.archive.kind, n: number(use.archive.pending) }), use.archive.failing && [" ", t("archive.failing")])),
+      await list(),
+      h("section", {}, h("h2", {}, t("archive")), h("p", {}, t("archive.state", { kind: archive.kind, n: number(archive.pending) }), archive.failing && [" ", t("archive.failing")])),
     ];
   });
   void load();

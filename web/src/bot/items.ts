@@ -2,7 +2,7 @@ import { h, type Child, type Column } from "../dom";
 import { controls, paged, part, remember, search } from "../lists";
 import type { Page } from "../shell";
 import { edit, reference, rotate, sure } from "./form";
-import { at, get, inUse, secondsOf, type Group, type Item, type Kind, type List } from "./manage";
+import { at, get, secondsOf, type Group, type Item, type Kind, type List } from "./manage";
 import { page, type App } from "./operators";
 import { amount, share, windowText } from "./usage";
 
@@ -14,9 +14,9 @@ export function items(app: App, kind: Kind): Page {
   const { t } = app;
   const title = t(`nav.${kind}`);
   const { host, load } = part(app, async () => {
-    const { rows, next, hints } = app.managed ? await managed(app, kind) : await declared(app);
+    const { rows, next } = await rowsOf(app, kind);
     const drawn = kind === "limits" ? limitRow(app, again) : itemRow(app, kind, again);
-    return [hints, rows.some((r) => r.item.declared) && h("p", { class: "hint" }, t("declared.about")), paged(app, title, drawn.columns, rows.map(drawn.row), next)];
+    return [rows.some((r) => r.item.declared) && h("p", { class: "hint" }, t("declared.about")), paged(app, title, drawn.columns, rows.map(drawn.row), next)];
   });
   const again = () => void load();
   const one = (name: "key" | "team" | "user") => {
@@ -26,7 +26,7 @@ export function items(app: App, kind: Kind): Page {
   const given = () => Object.fromEntries(filters[kind].map((f) => [f, app.query.get(f)]).filter(([, value]) => value)) as Partial<Item>;
   void load();
   return { title, content: [
-    app.managed ? controls(search(app, t("search"), load), filters[kind].map(one), app.edits && h("button", { type: "button", click: () => edit(app, kind, given(), again) }, t(`new.${kind}`))) : h("p", { class: "hint" }, t("unmanaged")),
+    controls(search(app, t("search"), load), filters[kind].map(one), app.edits && h("button", { type: "button", click: () => edit(app, kind, given(), again) }, t(`new.${kind}`))),
     host,
   ] };
 }
@@ -40,10 +40,9 @@ interface Row {
 interface Rows {
   rows: Row[];
   next: string | undefined;
-  hints?: Child;
 }
 
-async function managed(app: App, kind: Kind): Promise<Rows> {
+async function rowsOf(app: App, kind: Kind): Promise<Rows> {
   const query = Object.fromEntries(["search", "after", ...filters[kind]].map((name) => [name, app.query.get(name) ?? ""]));
   const list = await get<List<Item>>(at([kind], { ...query, limit: perPage, used: "true" }), app.signal);
   const one = kind.slice(0, -1) as "key" | "team" | "user";
@@ -51,19 +50,6 @@ async function managed(app: App, kind: Kind): Promise<Rows> {
   const spent = kind === "limits" ? undefined : await get<{ groups: Group[] }>(at(["usage"], { group: one }), app.signal).catch(() => undefined);
   const today = new Map(spent?.groups.map((g) => [g[one], { requests: g.requests, tokens: g.prompt_tokens + g.completion_tokens, money: g.money }]));
   return { rows: list.items.map((item) => ({ item, today: spent && (today.get(item.id) ?? { requests: 0, tokens: 0, money: 0 }) })), next: list.next };
-}
-
-/** The keys of a gateway whose file has all of them. */
-async function declared(app: App): Promise<Rows> {
-  const list = await inUse(app.signal, Number(app.query.get("after") ?? 0));
-  return {
-    rows: list.keys.map((k) => ({ today: k.today, item: {
-      id: k.key, version: 0, declared: true, ...(k.models && { models: k.models }),
-      limits: k.limits.map((l) => ({ id: "", version: 0, key: k.key, resource: l.resource, amount: l.amount, window: `${l.window_seconds}s`, ...(l.used !== null && { used: l.used }) })),
-    } })),
-    next: list.next === undefined ? undefined : String(list.next),
-    hints: list.missing.length > 0 && h("p", { class: "alarm", role: "status" }, app.t("missing"), " ", h("span", { lang: "en" }, list.missing.join("; "))),
-  };
 }
 
 interface Drawn {
@@ -110,7 +96,7 @@ function itemRow(app: App, kind: "keys" | "teams" | "users", again: () => void):
   const { t } = app;
   const one = kind.slice(0, -1) as "key" | "team" | "user";
   const able = (i: Item, verb: "enable" | "disable") => button(t(verb), i.id, () => sure(app, t(`${verb}.of`, { name: i.id }), t(`${verb}.about`), { method: "PATCH", path: at([kind, i.id]), version: i.version, body: { disabled: verb === "disable" } }, again));
-  const buttons = (i: Item): Child => app.managed && [
+  const buttons = (i: Item): Child => [
     h("span", { class: "buttons" }, app.edits && !i.declared && [
       button(t("edit"), i.id, () => edit(app, kind, i, again)),
       kind === "keys" && button(t("rotate"), i.id, () => rotate(app, i, again)),
@@ -121,12 +107,12 @@ function itemRow(app: App, kind: "keys" | "teams" | "users", again: () => void):
   ];
   return {
     columns: [{ head: t(one) }, { head: t("state"), left: true }, ...(kind === "teams" ? [] : [{ head: t(kind === "keys" ? "owners" : "team"), left: true }]),
-      { head: t("models"), left: true }, { head: t("limits.used"), left: true }, { head: t("today") }, ...(app.managed ? [{ head: "", left: true, whole: true }] : [])],
+      { head: t("models"), left: true }, { head: t("limits.used"), left: true }, { head: t("today") }, { head: "", left: true, whole: true }],
     row: ({ item: i, today }) => [
       [h("span", {}, i.id), i.name && h("span", { class: "below", "data-own": "" }, i.name)], state(app, i),
       ...(kind === "teams" ? [] : [[i.team && link("teams", { search: i.team }, i.team), i.team && i.user && " · ", i.user && link("users", { search: i.user }, i.user), !i.team && !i.user && "–"]]),
       i.models?.join(", ") ?? t("models.all"), limits(app, one, i),
-      today ? (["requests", "tokens", "money"] as const).map((r) => h("span", { class: "line" }, amount({ resource: r }, today[r]), " ", t(`resource.${r}`))) : t("usage.unknown"), ...(app.managed ? [buttons(i)] : []),
+      today ? (["requests", "tokens", "money"] as const).map((r) => h("span", { class: "line" }, amount({ resource: r }, today[r]), " ", t(`resource.${r}`))) : t("usage.unknown"), buttons(i),
     ],
   };
 }

@@ -1,7 +1,7 @@
-// The API of the admin listener, as /api/v1/openapi.json describes it, and the list of keys that are in use. A token is
-// what the operator has entered, and stays in this tab. Without one, the browser asks for the listener's password.
+// The API of the admin listener, as /api/v1/openapi.json describes it. A token is what the operator has entered, and
+// stays in this tab. Without one, the browser asks for the listener's password.
 
-import { refused, type KeyUsage } from "./api";
+import { refused } from "./api";
 
 export const kinds = ["keys", "teams", "users", "limits"] as const;
 export type Kind = (typeof kinds)[number];
@@ -62,14 +62,11 @@ export interface Deployment {
   failures?: number;
 }
 
-/** What is in use now, with or without keys that are made at run time. */
-export interface InUse {
-  keys: KeyUsage[];
-  managed: boolean;
-  next?: number;
-  missing: string[];
-  upstreams: { name: string; model: string; ready: boolean; active: number; asked: number; failures: number }[];
-  archive: { kind: string; pending: number; failing: boolean };
+/** How the archive keeps up. */
+export interface Archive {
+  kind: string;
+  pending: number; // records that wait
+  failing: boolean;
 }
 
 const kept = "dyno.bot.admin";
@@ -102,9 +99,6 @@ export async function ask<T>(r: Request, signal: AbortSignal): Promise<T> {
 }
 
 export const get = <T>(path: string, signal: AbortSignal): Promise<T> => ask<T>({ method: "GET", path }, signal);
-
-/** The keys that are in use, from one of them on; beyond the last, only what else the list has. */
-export const inUse = (signal: AbortSignal, offset = 2 ** 31 - 1): Promise<InUse> => get<InUse>(`list?offset=${offset}`, signal);
 
 const lengths: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9 };
 

@@ -15,8 +15,6 @@ export const own = {
   "token.title": "A token is needed",
   "token.text": "The admin listener asks for its token. It stays in this tab until that is closed.",
 
-  "unmanaged": "Keys are in the configuration's file alone. With manage_keys, they are made and changed here.",
-  "missing": "Not all of it can be read:",
   "declared": "in the file",
   "declared.about": "What is in the configuration's file is read-only here: change it there, and send SIGHUP.",
   "search": "Search by ID or name",
@@ -102,7 +100,6 @@ export const own = {
   "state.closed": "healthy",
   "state.open": "not asked after failures",
   "state.half_open": "is being tried",
-  "upstream": "upstream",
   "asked": "calls",
   "failures": "failed",
   "archive": "Archive",
@@ -143,8 +140,6 @@ export const ownZh: Record<OwnKey, string> = {
   "token.title": "需要令牌",
   "token.text": "管理监听器要求输入令牌。令牌只保存在此标签页中，关闭后即失效。",
 
-  "unmanaged": "所有密钥都在配置文件中。启用 manage_keys 后可在此创建和修改。",
-  "missing": "部分内容无法读取：",
   "declared": "配置文件",
   "declared.about": "配置文件中的内容在此只读：请修改文件，然后发送 SIGHUP。",
   "search": "按 ID 或名称搜索",
@@ -230,7 +225,6 @@ export const ownZh: Record<OwnKey, string> = {
   "state.closed": "健康",
   "state.open": "失败后暂停调用",
   "state.half_open": "正在试探",
-  "upstream": "上游",
   "asked": "调用",
   "failures": "失败",
   "archive": "存档",

@@ -61,7 +61,7 @@ func typeOf(t reflect.Type) object {
 func description() object {
 	ref := func(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 	schemas := object{
-		"object": object{"type": "object"}, "rotation": typeOf(reflect.TypeFor[rotation]()), "operator": typeOf(reflect.TypeFor[serve.Operator]()),
+		"object": object{"type": "object"}, "rotation": typeOf(reflect.TypeFor[rotation]()), "operator": typeOf(reflect.TypeFor[serve.Operator]()), "archive": typeOf(reflect.TypeFor[Archive]()),
 		"auditList": object{"type": "object", "properties": object{"changes": typeOf(reflect.TypeFor[[]change]())}},
 		"priceList": object{"type": "object", "properties": object{"prices": typeOf(reflect.TypeFor[map[string]json.RawMessage]())}},
 		"usageList": object{"type": "object", "properties": object{"from": typeOf(reflect.TypeFor[time.Time]()), "to": typeOf(reflect.TypeFor[time.Time]()),

@@ -24,6 +24,8 @@ import (
 // Config says what the API is of.
 type Config struct {
 	Directory                  *directory.Directory
+	Managed                    bool // changes are possible
+	Archive                    func() Archive
 	Usage                      func(ctx context.Context, by store.Grouping, from, to time.Time, most int) ([]store.Usage, error)
 	Prices                     func(ctx context.Context) (map[string]json.RawMessage, error)
 	Erase                      func(ctx context.Context, user string, by directory.If) error
@@ -31,6 +33,13 @@ type Config struct {
 	Reset                      func(id string) bool                                // ends a deployment's cool-downs, here; false without one
 	Used                       func(ctx context.Context, limits []*directory.Item) // sets what was used of them
 	StoreTimeout, WriteTimeout time.Duration
+}
+
+// Archive says how the archive keeps up.
+type Archive struct {
+	Kind    string `json:"kind"`
+	Pending int    `json:"pending"` // records that wait
+	Failing bool   `json:"failing"`
 }
 
 // Path is what all paths begin with.
@@ -85,7 +94,8 @@ func routes() (list []route) {
 			prices, err := q.Prices(ctx)
 			return map[string]any{"prices": prices}, err
 		}},
-		route{"GET", Path + "me", "me", "Who asks, and the role: reader or editor.", "", nil, 200, "", "operator", func(_ context.Context, q *request) (any, error) { return serve.OperatorOf(q.Request), nil }},
+		route{"GET", Path + "me", "me", "Who asks, and the role: reader or editor.", "", nil, 200, "", "operator", me},
+		route{"GET", Path + "archive", "archive", "How the archive keeps up.", "", nil, 200, "", "archive", func(_ context.Context, q *request) (any, error) { return q.Archive(), nil }},
 		route{"GET", Path + "openapi.json", "openapi", "This description.", "", nil, 200, "", "object", func(context.Context, *request) (any, error) { return description(), nil }},
 	)
 }
@@ -101,6 +111,9 @@ func Handler(c Config) http.Handler {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			q := &request{Request: h, Config: c, kind: r.kind}
 			err := q.read(w)
+			if !c.Managed && r.method != http.MethodGet {
+				err = &directory.Error{Status: http.StatusConflict, Code: "not_managed", Text: "nothing can be made or changed at run time without manage_keys: change the configuration's file, and send SIGHUP"}
+			}
 			var answer any
 			if err == nil {
 				answer, err = r.handle(ctx, q)
@@ -163,6 +176,15 @@ func (q *request) number(name string, otherwise, most int64) (int64, error) {
 		return 0, invalid(name, "%q is not possible: 1 to %d", text, most)
 	}
 	return n, nil
+}
+
+// me says who asks. Without manage_keys, everybody may only read.
+func me(_ context.Context, q *request) (any, error) {
+	who := serve.OperatorOf(q.Request)
+	if !q.Managed {
+		who.Role = serve.Reader
+	}
+	return who, nil
 }
 
 // A list is a page of items.

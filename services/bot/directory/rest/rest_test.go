@@ -49,7 +49,7 @@ func open(t *testing.T) bed {
 			l.Used = new(int64)
 		}
 	}
-	return bed{t, Handler(Config{Directory: d, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erase(ctx, user, by) },
+	return bed{t, Handler(Config{Directory: d, Managed: true, Usage: a.Usage, Prices: a.Prices, Erase: func(ctx context.Context, user string, by directory.If) error { return d.Erase(ctx, user, by) },
 		States: states, Reset: func(id string) bool { return id == "up/a" }, Used: used, StoreTimeout: time.Minute, WriteTimeout: time.Minute})}
 }
 
