@@ -26,8 +26,12 @@ func TestDocument(t *testing.T) {
 		keys = append(keys, m[1])
 	}
 	// By the source: vectors without values are not gathered, and some metrics are there only with what they count.
-	for _, m := range regexp.MustCompile(`(?:\("|Name: "bot_)([a-z0-9_]+)", (?:Help: )?"[A-Z0-9]`).FindAllStringSubmatch(read("metrics.go")+read("metrics/metrics.go"), -1) {
-		if name := "bot_" + m[1]; !slices.Contains(metrics, name) { // one of several results is there for each
+	for _, m := range regexp.MustCompile(`(?:\("|Name: "(?:bot_)?)([a-z0-9_]+)", (?:Help: )?"[A-Z0-9]`).FindAllStringSubmatch(read("metrics.go")+read("metrics/metrics.go"), -1) {
+		name := m[1]
+		if !strings.HasPrefix(name, "gen_ai_") { // by OpenTelemetry's conventions
+			name = "bot_" + name
+		}
+		if !slices.Contains(metrics, name) { // one of several results is there for each
 			metrics = append(metrics, name)
 		}
 	}

@@ -274,7 +274,7 @@ func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 	g.asking = g.cfg.Upstream
 	g.asking.Policy, g.asking.Logger, g.asking.Managed = policy, g.log, g.cfg.ManageKeys
 	g.asking.Codec, g.asking.Readers = g.parts.Codec, g.parts.Readers
-	g.asking.Answers = g.answers
+	g.asking.Answers, g.asking.Ended = g.answers, func(c *upstream.Called) { g.stats.Called(c) }
 	g.asking.Mask = func(text string) string {
 		text, _ = masker.Text(text)
 		return text

@@ -149,11 +149,11 @@ func (c *operationCall) deliver() *reply.Refusal {
 	passed := c.answer.Passed
 	about := c.operation.Kind != ""
 	defer func() {
-		if about {
-			passed.Close(0)
-		} else {
-			passed.Close(c.meter.Usage(c.call).Total())
+		used := openai.Usage{}
+		if !about {
+			used = c.meter.Usage(c.call)
 		}
+		passed.Close(used)
 	}()
 	kind := passed.Header.Get("Content-Type")
 	whole := strings.HasPrefix(kind, "application/json")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	exports "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -49,7 +50,7 @@ func TestTraces(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			if strings.Contains(string(body), `"stream":true`) {
-				_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"the-answer\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+				_, _ = io.WriteString(w, "data: {\"id\":\"answer-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"the-answer\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 				return
 			}
 			_, _ = io.WriteString(w, answer)
@@ -61,7 +62,7 @@ func TestTraces(t *testing.T) {
 	c := Defaults()
 	c.AllowNetworks, c.StoreTimeout = []string{"127.0.0.0/8"}, time.Minute
 	u := modelOf(&net.TCPAddr{})
-	u.URL, u.Key = server("upstream", `{"choices":[{"message":{"content":"the-answer"}}]}`)+"/v1", "the-upstream-key"
+	u.URL, u.Key = server("upstream", `{"id":"answer-1","choices":[{"text":"the-answer","message":{"content":"the-answer"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`)+"/v1", "the-upstream-key"
 	c.Upstream.Upstreams = append(c.Upstream.Upstreams, u)
 	c.Plugins = []Plugin{{Name: "lookup", URL: server("plugin", `{"text":"the-result"}`)}}
 	c.Keys = []Key{keyOf("key")}
@@ -103,6 +104,21 @@ func TestTraces(t *testing.T) {
 	if status := ask("/v1/bot/chat", "key", `{"bot_id":"b","user_id":"u","query":"last"}`, true); status != http.StatusOK {
 		t.Errorf("%d", status)
 	}
+	for _, stream := range []string{"false", "true"} { // passed on as it is
+		if status := ask("/v1/completions", "key", `{"model":"dyno-1","prompt":"the-question","stream":`+stream+`}`, true); status != http.StatusOK {
+			t.Errorf("%d", status)
+		}
+	}
+	metrics := httptest.NewRecorder()
+	promhttp.HandlerFor(g.host.Registry(), promhttp.HandlerOpts{}).ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`gen_ai_client_token_usage_sum{gen_ai_operation_name="completions",gen_ai_provider_name="openai",gen_ai_request_model="dyno-1",gen_ai_token_type="input"}`,
+		`gen_ai_client_operation_duration_seconds_count{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="dyno-1"} 4`,
+	} {
+		if !strings.Contains(metrics.Body.String(), want) {
+			t.Errorf("no %s in %s", want, metrics.Body)
+		}
+	}
 	if err := g.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -117,7 +133,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"POST /v1/bot/chat": 3, "POST /v1/chat/completions": 1, "none": 1, "authenticate": 4, "intent": 3, "plugin": 3, "queue": 3, "chat dyno-1": 3, "archive": 3, "archive read": 2,
+		"POST /v1/bot/chat": 3, "POST /v1/chat/completions": 1, "none": 1, "authenticate": 6, "intent": 3, "plugin": 3, "queue": 5, "chat dyno-1": 3, "POST /v1/completions": 2, "completions dyno-1": 2, "archive": 3, "archive read": 2,
 	} {
 		if names[name] != want {
 			t.Errorf("%d spans of %q, want %d", names[name], name, want)
@@ -139,24 +155,28 @@ func TestTraces(t *testing.T) {
 			t.Errorf("%v is within %v", s, above)
 		}
 	}
-	for name, span := range map[string]string{"upstream": "chat dyno-1", "plugin": "plugin"} {
+	for name, span := range map[string]string{"upstream": "completions dyno-1", "plugin": "plugin"} {
 		parts := strings.Split(headers[name], "-")
 		if len(parts) != 4 || parts[1] != trace || byID[parts[2]] == nil || byID[parts[2]].Name != span {
 			t.Errorf("%s was told %q", name, headers[name])
 		}
 	}
 	for _, s := range spans {
-		if s.Name != "chat dyno-1" {
+		operation, isCall := strings.CutSuffix(s.Name, " dyno-1")
+		if !isCall {
 			continue
 		}
 		has := map[string]string{}
 		for _, a := range s.Attributes {
 			has[a.Key] = a.Value.GetStringValue()
+			for _, v := range a.Value.GetArrayValue().GetValues() {
+				has[a.Key] += v.GetStringValue() + ";"
+			}
 			if n := a.Value.GetIntValue(); n > 0 {
 				has[a.Key] = "some"
 			}
 		}
-		for name, want := range map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "dyno-1", "server.address": "127.0.0.1",
+		for name, want := range map[string]string{"gen_ai.operation.name": operation, "gen_ai.response.id": "answer-1", "gen_ai.response.finish_reasons": "stop;", "gen_ai.provider.name": "openai", "gen_ai.request.model": "dyno-1", "server.address": "127.0.0.1",
 			"gen_ai.usage.input_tokens": "some", "gen_ai.usage.output_tokens": "some", "upstream.name": "up", "http.response.status_code": "some"} {
 			if has[name] != want {
 				t.Errorf("%s: %q, want %q", name, has[name], want)

@@ -37,10 +37,11 @@ type Stats struct {
 	Unsettled   prometheus.Counter
 	Unaccounted prometheus.Counter
 
-	answersBy, tokensBy, moneyBy *prometheus.CounterVec // by who pays
+	answersBy, tokensBy, moneyBy *prometheus.CounterVec   // by who pays
+	calls, callTokens            *prometheus.HistogramVec // by OpenTelemetry's names
 
-	mu     sync.Mutex // guards payers
-	payers map[[3]string]bool
+	mu     sync.Mutex         // guards payers
+	payers map[[3]string]bool // and what is called
 }
 
 // maxPayers bounds the triples of key, team and model that have counters of their own. All others are named other.
@@ -59,25 +60,29 @@ func New(upstreams, plugins []string) *Stats {
 		return prometheus.HistogramOpts{Name: "bot_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(2e-6, 1.25, 64)} // to 2.5 s
 	}
 	s := &Stats{
-		Requests:    counters("requests_total", "Requests by route and status; 499 is a client that has gone.", "route", "status"),
-		seconds:     prometheus.NewHistogramVec(times("request_seconds", "From a request to the end of its answer."), []string{"route"}),
-		Queue:       prometheus.NewHistogram(times("queue_seconds", "Time that a request waited for a place here.")),
-		Overhead:    prometheus.NewHistogram(fine("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and plugins, and that in the queue.")),
-		Event:       prometheus.NewHistogram(fine("event_seconds", "From an event of an upstream to its being passed on.")),
-		first:       prometheus.NewHistogramVec(times("first_token_seconds", "From a request to the first event of its stream, by endpoint."), []string{"endpoint"}),
-		answered:    prometheus.NewHistogramVec(times("upstream_seconds", "From a question to an upstream's answer, of a stream its first event."), []string{"upstream"}),
-		gap:         prometheus.NewHistogramVec(times("token_gap_seconds", "Between two events of a stream: as they come from the upstream, and as they go to the client."), []string{"side"}),
-		outcomes:    counters("answers_total", "Answers by endpoint and how they ended.", "endpoint", "outcome"),
-		tokens:      counters("tokens_total", "Tokens used, by kind, and by source: reported by the upstream, estimated, or cached.", "kind", "source"),
-		limitedBy:   counters("limited_total", "Requests refused by a limit, by its resource.", "resource"),
-		degradedBy:  counters("degraded_total", "Operations without a store that did not answer: sessions, limits, archive or directory.", "store"),
-		maskedBy:    counters("masked_total", "Secrets replaced in requests and in answers.", "direction"),
-		Plugins:     counters("plugin_calls_total", "Calls to plugins by what became of them; busy and open ones were not made.", "plugin", "outcome"),
-		Resumed:     counters("resumed_total", "Requests to read on in a stream: ok, gone (not kept) or refused.", "outcome"),
-		Unsettled:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unsettled_total", Help: "Reservations that could not be settled."}),
-		answersBy:   counters("key_answers_total", "Answers by key, team and model; after 1,000 of these triples, of others together.", "key", "team", "model", "outcome"),
-		tokensBy:    counters("key_tokens_total", "Tokens used, by key, team and model.", "key", "team", "model", "kind"),
-		moneyBy:     counters("key_money_total", "Money used, by key, team and model.", "key", "team", "model"),
+		Requests:   counters("requests_total", "Requests by route and status; 499 is a client that has gone.", "route", "status"),
+		seconds:    prometheus.NewHistogramVec(times("request_seconds", "From a request to the end of its answer."), []string{"route"}),
+		Queue:      prometheus.NewHistogram(times("queue_seconds", "Time that a request waited for a place here.")),
+		Overhead:   prometheus.NewHistogram(fine("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and plugins, and that in the queue.")),
+		Event:      prometheus.NewHistogram(fine("event_seconds", "From an event of an upstream to its being passed on.")),
+		first:      prometheus.NewHistogramVec(times("first_token_seconds", "From a request to the first event of its stream, by endpoint."), []string{"endpoint"}),
+		answered:   prometheus.NewHistogramVec(times("upstream_seconds", "From a question to an upstream's answer, of a stream its first event."), []string{"upstream"}),
+		gap:        prometheus.NewHistogramVec(times("token_gap_seconds", "Between two events of a stream: as they come from the upstream, and as they go to the client."), []string{"side"}),
+		outcomes:   counters("answers_total", "Answers by endpoint and how they ended.", "endpoint", "outcome"),
+		tokens:     counters("tokens_total", "Tokens used, by kind, and by source: reported by the upstream, estimated, or cached.", "kind", "source"),
+		limitedBy:  counters("limited_total", "Requests refused by a limit, by its resource.", "resource"),
+		degradedBy: counters("degraded_total", "Operations without a store that did not answer: sessions, limits, archive or directory.", "store"),
+		maskedBy:   counters("masked_total", "Secrets replaced in requests and in answers.", "direction"),
+		Plugins:    counters("plugin_calls_total", "Calls to plugins by what became of them; busy and open ones were not made.", "plugin", "outcome"),
+		Resumed:    counters("resumed_total", "Requests to read on in a stream: ok, gone (not kept) or refused.", "outcome"),
+		Unsettled:  prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unsettled_total", Help: "Reservations that could not be settled."}),
+		answersBy:  counters("key_answers_total", "Answers by key, team and model; after 1,000 of these triples, of others together.", "key", "team", "model", "outcome"),
+		tokensBy:   counters("key_tokens_total", "Tokens used, by key, team and model.", "key", "team", "model", "kind"),
+		moneyBy:    counters("key_money_total", "Money used, by key, team and model.", "key", "team", "model"),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gen_ai_client_operation_duration_seconds", Help: "Calls of upstreams.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 14)},
+			[]string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"}),
+		callTokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gen_ai_client_token_usage", Help: "Tokens of a call of an upstream.", Buckets: prometheus.ExponentialBuckets(1, 4, 14)},
+			[]string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_token_type"}),
 		payers:      map[[3]string]bool{},
 		Unaccounted: prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unaccounted_total", Help: "Answers that are not in the ledger: each is an error."}),
 	}
@@ -153,7 +158,7 @@ func (s *Stats) Ended(e *store.Entry) {
 	}
 	s.tokens.WithLabelValues("prompt", source).Add(float64(e.Prompt))
 	s.tokens.WithLabelValues("completion", source).Add(float64(e.Completion))
-	by := s.payer(e)
+	by := s.bounded([3]string{e.Key, e.Team, e.Model})
 	s.answersBy.WithLabelValues(by[0], by[1], by[2], e.Outcome).Inc()
 	if !e.Cached {
 		s.tokensBy.WithLabelValues(by[0], by[1], by[2], "prompt").Add(float64(e.Prompt))
@@ -162,9 +167,18 @@ func (s *Stats) Ended(e *store.Entry) {
 	}
 }
 
-// payer returns the labels of who pays for an answer.
-func (s *Stats) payer(e *store.Entry) [3]string {
-	by := [3]string{e.Key, e.Team, e.Model}
+// Called notes a call of an upstream.
+func (s *Stats) Called(c *upstream.Called) {
+	by := s.bounded([3]string{c.Operation, c.Provider, c.Model})
+	s.calls.WithLabelValues(by[0], by[1], by[2], c.Failure).Observe(c.Took.Seconds())
+	if c.Usage.Total() > 0 {
+		s.callTokens.WithLabelValues(by[0], by[1], by[2], "input").Observe(float64(c.Usage.Prompt))
+		s.callTokens.WithLabelValues(by[0], by[1], by[2], "output").Observe(float64(c.Usage.Completion))
+	}
+}
+
+// bounded returns the labels of who pays for an answer, or of what is called.
+func (s *Stats) bounded(by [3]string) [3]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.payers[by] {
@@ -192,7 +206,7 @@ func (s *Stats) Masked(direction string, n int) {
 // Collectors returns all metrics, to be registered.
 func (s *Stats) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		s.Requests, s.seconds, s.Queue, s.Overhead, s.Event, s.first, s.answered, s.gap, s.outcomes, s.tokens, s.answersBy, s.tokensBy, s.moneyBy, s.limitedBy, s.degradedBy, s.maskedBy, s.Plugins, s.Resumed, s.Unsettled, s.Unaccounted,
+		s.Requests, s.seconds, s.Queue, s.Overhead, s.Event, s.first, s.answered, s.gap, s.outcomes, s.tokens, s.answersBy, s.tokensBy, s.moneyBy, s.calls, s.callTokens, s.limitedBy, s.degradedBy, s.maskedBy, s.Plugins, s.Resumed, s.Unsettled, s.Unaccounted,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bot_streams", Help: "Streams under way."}, func() float64 { return float64(s.Streams.Load()) }),
 	}
 }

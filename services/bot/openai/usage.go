@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strconv"
 )
 
@@ -130,6 +131,20 @@ func LastUsage(e Endpoint, end []byte) *Usage {
 		}
 	}
 	return nil
+}
+
+// Words returns the short texts that an answer's members of some names have, in their order. The answer may be cut anywhere.
+func Words(part []byte, names ...string) (list []string) {
+	const most = 128 // bytes of one
+	for _, name := range names {
+		for value := range valuesOf(part, name) {
+			if text := textValue(value); text != "" && len(text) <= most {
+				list = append(list, text)
+			}
+		}
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // valuesOf yields the values of an answer's members of one name, the last one first. The answer may be cut anywhere.

@@ -397,6 +397,8 @@ type Config struct {
 	Before *Pool
 	// Mask replaces secrets in logged texts of upstreams; nil replaces none.
 	Mask func(text string) string
+	// Ended gets each call; nil discards.
+	Ended func(*Called)
 	// Logger gets events of upstreams; nil discards.
 	Logger *slog.Logger
 }

@@ -40,6 +40,7 @@ type Passed struct {
 	model    string
 	attempts int
 	text     *bufio.Reader
+	whole    bool // it was read to its end
 }
 
 // Forward passes a request on, and returns the answer when its first byte has come. Until then it asks other upstreams
@@ -141,9 +142,10 @@ func (a *Passed) Read(b []byte) (int, error) {
 	c.timer.Stop() // however long it takes to pass it on
 	switch {
 	case err == nil:
+		c.note(b[:n])
 		return n, nil
 	case errors.Is(err, io.EOF):
-		c.end(c.ctx, nil)
+		a.whole = true
 		return n, io.EOF
 	}
 	e := c.fault(err)
@@ -176,8 +178,11 @@ func (a *Passed) ReadWhole(most int64, share *budget.Grant, also io.Writer) ([]b
 	return body, nil
 }
 
-// Close aborts an answer that was not read to its end. used are its tokens.
-func (a *Passed) Close(used int) {
-	a.call.settle(used)
+// Close ends the call, and aborts an answer that was not read to its end.
+func (a *Passed) Close(used openai.Usage) {
+	a.call.used(used)
+	if a.whole {
+		a.call.end(a.call.ctx, nil)
+	}
 	a.call.end(a.call.ctx, &Error{Text: "left", idle: true})
 }

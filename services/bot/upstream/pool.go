@@ -822,16 +822,16 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 func (p *Pool) newCall(ctx context.Context, s slot, again bool, w *want) *call {
 	t := s.target
 	c := &call{pool: p, slot: s, again: again, request: w.request, kept: w.kept(), question: &question{}, options: !t.provider.noOptions.Load() && !w.noOptions[t.provider]}
-	operation := "chat"
+	c.Operation, c.Provider, c.Model, c.began = "chat", cmp.Or(t.provider.vendor.known, string(t.provider.Dialect)), t.own(w.model), time.Now()
 	if w.passing != nil {
-		operation, _, _ = strings.Cut(w.passing.Path[1:], "?")
+		c.Operation, _, _ = strings.Cut(w.passing.Path[1:], "?")
 	}
-	within, span := trace.StartCall(ctx, operation+" "+t.own(w.model)) // by OpenTelemetry's conventions for generative AI
+	within, span := trace.StartCall(ctx, c.Operation+" "+c.Model) // by OpenTelemetry's conventions for generative AI
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
-	c.span.Text("gen_ai.operation.name", operation)
-	c.span.Text("gen_ai.provider.name", cmp.Or(t.provider.vendor.known, string(t.provider.Dialect)))
-	c.span.Text("gen_ai.request.model", t.own(w.model))
+	c.span.Text("gen_ai.operation.name", c.Operation)
+	c.span.Text("gen_ai.provider.name", c.Provider)
+	c.span.Text("gen_ai.request.model", c.Model)
 	c.ctx, c.cancel = context.WithCancelCause(within)
 	c.total = time.AfterFunc(t.Total, func() { c.cancel(errTotal) })
 	return c
@@ -914,14 +914,41 @@ type call struct {
 	timer   *time.Timer // cancels after silence; nil for a whole answer
 	body    io.ReadCloser
 	span    trace.Span
+	named   bool     // the span has the answer's ID
+	reasons []string // of the span: why choices have ended
 	ended   bool
+	began   time.Time
+	Called
+}
+
+// Called is a call as metrics have it, by OpenTelemetry's conventions for generative AI.
+type Called struct {
+	Operation, Provider, Model string // Model is the provider's name of it
+	Failure                    string // "" is none
+	Took                       time.Duration
+	Usage                      openai.Usage
 }
 
 // used settles what the call has used.
 func (c *call) used(u openai.Usage) {
 	c.settle(u.Total())
+	c.Usage = u
 	c.span.Number("gen_ai.usage.input_tokens", int64(u.Prompt))
 	c.span.Number("gen_ai.usage.output_tokens", int64(u.Completion))
+}
+
+// note has the span say what a part of the answer says of itself.
+func (c *call) note(part []byte) {
+	if c.span == (trace.Span{}) {
+		return
+	}
+	if ids := openai.Words(part, "id", "responseId"); !c.named && len(ids) > 0 {
+		c.named = true
+		c.span.Text("gen_ai.response.id", ids[0])
+	}
+	c.reasons = append(c.reasons, openai.Words(part, "finish_reason", "stop_reason", "finishReason")...)
+	c.reasons = c.reasons[:min(len(c.reasons), 32)] // an answer has a few
+	c.span.Texts("gen_ai.response.finish_reasons", c.reasons)
 }
 
 // silent cancels after silence.
@@ -953,9 +980,13 @@ func (c *call) end(outer context.Context, failure *Error) {
 		c.settle(failure.Completion)
 	}
 	if failure != nil {
-		c.span.Fail(failure.reason())
+		c.Failure = failure.reason()
+		c.span.Fail(c.Failure)
 	}
 	c.span.End()
+	if c.Took = time.Since(c.began); c.pool.cfg.Ended != nil {
+		c.pool.cfg.Ended(&c.Called)
+	}
 	switch {
 	case failure == nil:
 		c.good()
@@ -1193,6 +1224,7 @@ func (c *call) whole(from io.Reader, length int64, of *budget.Tenant) (*Answer, 
 	if reply.Pending { // its usage is unknown here: it may be all that was requested
 		a.Usage = soFar(a.Usage, c.request, c.request.MaxCompletion())
 	}
+	c.note(body)
 	c.used(a.Usage)
 	c.end(c.ctx, nil)
 	return a, nil
@@ -1314,6 +1346,7 @@ func (s *Stream) examine() error {
 	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame, &s.event); err != nil {
 		return err
 	}
+	s.call.note(s.frame.Data)
 	if s.call.request.Endpoint.EndsByChoice() { // other streams say themselves that they are complete
 		for _, d := range s.event.Deltas {
 			s.started.add(d.Choice)

@@ -252,6 +252,13 @@ func (s Span) Text(name, value string) {
 	}
 }
 
+// Texts sets an attribute of several texts; none sets nothing.
+func (s Span) Texts(name string, values []string) {
+	if s.s != nil && len(values) > 0 {
+		s.s.SetAttributes(attribute.StringSlice(name, values))
+	}
+}
+
 // Number sets an attribute.
 func (s Span) Number(name string, value int64) {
 	if s.s != nil {
