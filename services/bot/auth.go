@@ -66,18 +66,14 @@ func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 	return who, refused
 }
 
-// keyField returns a token or an API key in a header field of its own, as libraries for Anthropic, Azure and Google send it.
-func keyField(h http.Header) string {
-	return cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key"), h.Get("X-Goog-Api-Key"))
-}
-
 // credentials verifies the credentials of a request.
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
-	text := keyField(r.Header)
+	h := r.Header
+	text := cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key"), h.Get("X-Goog-Api-Key")) // as libraries for Anthropic, Azure and Google send it
 	if text == "" && reply.FormOf(r.URL.Path) == openai.Contents {
 		text = r.URL.Query().Get("key") // as Google's API takes it
 	}
-	if field := r.Header.Get("Authorization"); field != "" {
+	if field := h.Get("Authorization"); field != "" {
 		scheme, rest, _ := strings.Cut(field, " ")
 		if text = rest; !strings.EqualFold(scheme, "Bearer") || text == "" {
 			return identity{}, reply.Refuse(http.StatusUnauthorized, "bad_credentials", "authorization: want Bearer and a token or an API key")

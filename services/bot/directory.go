@@ -47,7 +47,7 @@ func (g *Gateway) archiveState() rest.Archive {
 func (g *Gateway) followDirectory() {
 	for failing := false; g.alive.Err() == nil; {
 		wait, done := context.WithTimeout(g.alive, lookEvery)
-		g.directory.Await(wait)
+		g.archive.Await(wait)
 		done()
 		ctx, cancel := context.WithTimeout(g.alive, g.cfg.StoreTimeout)
 		err := g.directory.Refresh(ctx)

@@ -288,7 +288,8 @@ func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservat
 	if refused := exceeds(cost, limits); refused != nil {
 		return nil, refused
 	}
-	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: limits, At: now, Cost: cost, Lease: x.longest()}, nil
+	longest := key.pool.Longest() + x.g.cfg.DrainTime + time.Minute // of an answer, with all attempts at upstreams
+	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: limits, At: now, Cost: cost, Lease: longest}, nil
 }
 
 // bound bounds a request without a bound: an answer must not exceed its reservation. A model's own most tokens are a
@@ -300,11 +301,6 @@ func (x *exchange) bound() {
 	} else if r.Bound(x.g.cfg.ReplyTokens) {
 		x.added = r.MaxTokens
 	}
-}
-
-// longest bounds the time of an answer, with all attempts at upstreams. After that its reservation is released.
-func (x *exchange) longest() time.Duration {
-	return x.who.key.pool.Longest() + x.g.cfg.DrainTime + time.Minute
 }
 
 // ask asks an upstream, or the cache if that is permitted. The result is recorded in any case.

@@ -88,7 +88,7 @@ func (r *Request) Fit(s Server, drop []Feature) (fitting *Request, dropped []Use
 			c := *r
 			fitting = &c
 		}
-		u.Feature.drop(fitting)
+		drops[u.Feature](fitting)
 		dropped = append(dropped, u)
 	}
 	return fitting, dropped, nil

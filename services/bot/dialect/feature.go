@@ -205,8 +205,6 @@ func FeatureOf(field string) Feature {
 // Droppable reports whether a request without the feature still says the same.
 func (f Feature) Droppable() bool { return drops[f] != nil }
 
-func (f Feature) drop(r *Request) { drops[f](r) }
-
 // eachMessage changes copies of the messages.
 func (r *Request) eachMessage(change func(*Message)) {
 	r.Messages = slices.Clone(r.Messages)

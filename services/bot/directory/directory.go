@@ -77,9 +77,6 @@ func (d *Directory) Declare(items map[Kind][]Item, base upstream.Config) {
 // readAtOnce bounds the rows that are read at once.
 const readAtOnce = 1000
 
-// Await waits until there may be changes by other gateways, or ctx ends.
-func (d *Directory) Await(ctx context.Context) { d.store.Await(ctx) }
-
 // Refresh brings the copy up to date, and then those who were given access: first where it has ended.
 func (d *Directory) Refresh(ctx context.Context) error {
 	d.refreshing.Lock()

@@ -37,7 +37,8 @@ func (Server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 		return nil, fmt.Errorf("%w: %w", openai.ErrForm, err)
 	}
 	if m.Content == nil {
-		return nil, noneError(body, "content")
+		_, err := openai.Standard().ParseReply(openai.Messages, body)
+		return nil, err
 	}
 	a := &dialect.Answer{ID: m.ID, Model: m.Model, Stop: stops[m.Stop], Sequence: m.Sequence, Usage: dialect.UsageOf(openai.Messages, m.Usage)}
 	for i := range m.Content {
@@ -46,14 +47,6 @@ func (Server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 		}
 	}
 	return a, nil
-}
-
-// noneError is the error for a body without a field.
-func noneError(body []byte, field string) error {
-	if f := openai.Standard().ParseFault(body); f.Message != "" {
-		return &openai.NoneError{Fault: f}
-	}
-	return fmt.Errorf("%w: it has no %s", openai.ErrNone, field)
 }
 
 // neutral returns false for a block that the neutral form does not have.

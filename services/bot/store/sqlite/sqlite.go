@@ -134,7 +134,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if a.readers, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
-	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return microseconds(t) }, Micros: "at", Day: "at / 86400000000",
+	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return t.UnixMicro() }, Micros: "at", Day: "at / 86400000000",
 		Alone: "true", User: "user", Belongs: "session GLOB '*/*/' || $1 || '/*'"}
 	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
 	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
@@ -401,14 +401,6 @@ func (a *Archive) keep(ctx context.Context, in querier, insert *sql.Stmt, t *sto
 		return store.ErrConflict, nil
 	}
 	return nil, nil
-}
-
-// microseconds returns a time in microseconds since 1970; 0 for the zero time.
-func microseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
 
 // Await is store.Directory's: other gateways with the file are noticed at the next look at it.
