@@ -108,6 +108,9 @@ func (u *upload) read(from *multipart.Reader) error {
 // readPart keeps a part, except for the model's. It notes the fields that the gateway reads.
 func (u *upload) readPart(part *multipart.Part, to *multipart.Writer) error {
 	name, from := part.FormName(), io.Reader(part)
+	if name == "" { // others may read a name there
+		return &openai.RequestError{Field: "body", Text: "a part has no name, or several"}
+	}
 	if most, known := openai.CallFields[name]; known {
 		value, err := io.ReadAll(io.LimitReader(part, most+1))
 		_, twice := u.fields[name]

@@ -213,6 +213,12 @@ func TestUploadRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s", c.name, status, text)
 		}
 	}
+	for _, head := range []string{`form-data; name="other"; name="model"`, `form-data`, `attachment; name="model"`} {
+		form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\ndyno-1\r\n--b\r\nContent-Disposition: " + head + "\r\n\r\ndyno-2\r\n--b--\r\n"
+		if status, text := b.send("/v1/audio/transcriptions", strings.NewReader(form), "multipart/form-data; boundary=b"); status != http.StatusBadRequest || !strings.Contains(text, "a part has no name") {
+			t.Errorf("%s: %d %s", head, status, text)
+		}
+	}
 	form, kind := newForm(t, 1000, nil, model)
 	if status, text := b.send("/v1/audio/transcriptions", io.LimitReader(form, 500), kind); status != http.StatusBadRequest || !strings.Contains(text, "read the form") {
 		t.Errorf("cut: %d %s", status, text)
