@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dyno/internal/strict"
@@ -24,6 +25,7 @@ func (c *objectCall) readLines() (refused *reply.Refusal) {
 	form := c.upload
 	defer form.free()
 	own := ""
+	c.checked = map[openai.Reference]bool{}
 	c.upload, refused = c.g.newUpload(c.who.key, func(u *upload) error {
 		u.file = func(to io.Writer, from io.Reader) error {
 			lines := bufio.NewScanner(from)
@@ -71,6 +73,9 @@ func (c *objectCall) readLine(text []byte, own *string) ([]byte, *reply.Refusal)
 	case !key.pool.Has(q.Model) || !key.mayUse(q.Model):
 		return nil, refusedModel(q.Model)
 	}
+	if refused := c.readReferences(line.Body); refused != nil {
+		return nil, refused
+	}
 	if o.Upstream, *own = key.pool.Keeper(q.Model, key.mayUse); o.Upstream == "" {
 		return nil, reply.Refuse(http.StatusNotFound, "", "model: no upstream of %q keeps files and batches", q.Model)
 	}
@@ -79,6 +84,21 @@ func (c *objectCall) readLine(text []byte, own *string) ([]byte, *reply.Refusal)
 	line.Body = q.Body(*own)
 	text, err = g.parts.Codec.JSON.Append(nil, line)
 	return text, badField(err)
+}
+
+// readReferences checks the IDs in a request of a batch, whatever its path. Many lines may have the same.
+func (c *objectCall) readReferences(body []byte) *reply.Refusal {
+	list, err := c.g.parts.Codec.References(openai.Response, body)
+	if err != nil {
+		return badField(err)
+	}
+	list = slices.DeleteFunc(list, func(r openai.Reference) bool {
+		was := c.checked[r]
+		c.checked[r] = true // a fault ends the batch
+		return was
+	})
+	_, refused := c.g.refer(c.r.Context(), c.who, list)
+	return refused
 }
 
 // readBatch finds the input of a batch, whose requests were read when it was uploaded.

@@ -227,7 +227,7 @@ type Config struct {
 	ResumeStreamBytes int64         `yaml:"resume_stream_bytes" kind:"size" range:"1KiB..1GiB" default:"64KiB" doc:"memory for the events of one stream"`
 	ResumeBytes       int64         `yaml:"resume_bytes" kind:"size" range:"1KiB..1024GiB" default:"64MiB" doc:"memory for the events of all streams"`
 
-	UnknownResponses bool `yaml:"unknown_responses" doc:"let any key continue responses of which it is not known here who made them"`
+	UnknownResponses bool `yaml:"unknown_responses" doc:"let any key name responses, conversations, items and containers of which it is not known here who made them"`
 
 	Archive      Archive         `yaml:"archive" oneof:"memory sqlite postgres" default:"memory" doc:"where turns and the ledger are"`
 	File         string          `yaml:"file" doc:"SQLite's file, relative to the working directory"`

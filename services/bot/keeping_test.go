@@ -11,9 +11,10 @@ import (
 	"testing"
 )
 
-// A keeping server keeps responses, files and batches as OpenAI's reference of its API documents them
-// (platform.openai.com/docs/api-reference, "Responses", "Files" and "Batch", November 2026). A response in the background
-// ends when it is asked for, and a batch when it is asked for the second time. Its own names begin with name.
+// A keeping server keeps responses, conversations, files, batches, vector stores and containers as OpenAI's reference of its
+// API documents them (platform.openai.com/docs/api-reference, "Responses", "Conversations", "Files", "Batch", "Vector stores"
+// and "Containers", November 2026). A response in the background ends when it is asked for, and a batch when it is asked for
+// the second time. Its own names begin with name.
 type keeping struct {
 	t    testing.TB
 	name string
@@ -23,6 +24,7 @@ type keeping struct {
 	objects map[string]map[string]any
 	content map[string][]byte
 	asked   []string // method and URL
+	beta    string   // OpenAI-Beta of the last request
 }
 
 func newKeeping(t testing.TB, name string) *keeping {
@@ -32,7 +34,7 @@ func newKeeping(t testing.TB, name string) *keeping {
 // add keeps an object with a new ID.
 func (k *keeping) add(kind string, o map[string]any) map[string]any {
 	k.next++
-	id := fmt.Sprintf("%s_%s%d", kind, k.name, k.next)
+	id := fmt.Sprintf("%s_%s%020d", kind, k.name, k.next)
 	o["id"], o["created_at"] = id, 1711471533
 	k.objects[id] = o
 	return o
@@ -42,6 +44,7 @@ func (k *keeping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked = append(k.asked, r.Method+" "+r.URL.String())
+	k.beta = r.Header.Get("OpenAI-Beta")
 	say := func(status int, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -91,9 +94,18 @@ func (k *keeping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n, _ := o["polls"].(int)
 		o["polls"] = n + 1
 		say(200, o)
-	case "GET files":
+	case "GET files", "GET conversations", "GET vector_stores", "GET containers":
 		say(200, o)
-	case "DELETE responses", "DELETE files":
+	case "POST conversations", "POST vector_stores":
+		o["metadata"] = q["metadata"]
+		say(200, o)
+	case "POST conversations items", "GET conversations items":
+		list, _ := q["items"].([]any)
+		for _, item := range list {
+			o["items"] = append(o["items"].([]any), k.item(item.(map[string]any)))
+		}
+		say(200, map[string]any{"object": "list", "data": o["items"], "has_more": false, "first_id": "", "last_id": ""})
+	case "DELETE responses", "DELETE files", "DELETE conversations", "DELETE vector_stores", "DELETE containers":
 		delete(k.objects, path[1])
 		say(200, map[string]any{"id": path[1], "object": o["object"], "deleted": true})
 	case "POST responses cancel":
@@ -117,8 +129,59 @@ func (k *keeping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		_, _ = w.Write(k.content[path[1]])
 	default:
+		if part := k.objects[path[min(3, len(path)-1)]]; len(path) > 3 && part != nil {
+			say(200, part)
+			return
+		}
+		if len(path) == 3 && (path[0] == "vector_stores" || path[0] == "containers") {
+			say(200, map[string]any{"object": "list", "data": []any{q}, "has_more": false})
+			return
+		}
 		fault(404, "Invalid URL: "+request)
 	}
+}
+
+// count is how many requests it has had.
+func (k *keeping) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.asked)
+}
+
+// last is the last request.
+func (k *keeping) last() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked[len(k.asked)-1]
+}
+
+// item keeps an item of a conversation.
+func (k *keeping) item(item map[string]any) map[string]any { return k.add("msg", item) }
+
+// missing returns an ID in a request that this server does not have; "" is none.
+func (k *keeping) missing(q map[string]any) string {
+	ids := []any{q["previous_response_id"], q["conversation"]}
+	if c, is := q["conversation"].(map[string]any); is {
+		ids[1] = c["id"]
+	}
+	items, _ := q["input"].([]any)
+	for _, i := range items {
+		if item, _ := i.(map[string]any); item["type"] == "item_reference" {
+			ids = append(ids, item["id"])
+		}
+	}
+	tools, _ := q["tools"].([]any)
+	for _, t := range tools {
+		tool, _ := t.(map[string]any)
+		stores, _ := tool["vector_store_ids"].([]any)
+		ids = append(append(ids, stores...), tool["container"])
+	}
+	for _, v := range ids {
+		if id, _ := v.(string); id != "" && k.objects[id] == nil {
+			return id
+		}
+	}
+	return ""
 }
 
 var usageOfKeeping = map[string]any{"input_tokens": 11, "input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens": 13, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 24}
@@ -127,12 +190,15 @@ var usageOfKeeping = map[string]any{"input_tokens": 11, "input_tokens_details": 
 func (k *keeping) create(w http.ResponseWriter, request string, q map[string]any, say func(int, any), fault func(int, string)) {
 	switch request {
 	case "POST responses":
-		if previous, _ := q["previous_response_id"].(string); previous != "" && k.objects[previous] == nil {
-			say(400, map[string]any{"error": map[string]any{"message": "not found", "code": "previous_response_not_found"}})
+		if id := k.missing(q); id != "" {
+			say(map[bool]int{true: 400, false: 404}[strings.HasPrefix(id, "resp")], map[string]any{"error": map[string]any{"message": "not found: " + id, "code": "previous_response_not_found"}})
 			return
 		}
-		o := map[string]any{"object": "response", "model": q["model"], "asked": q["input"], "background": q["background"] == true, "error": nil, "status": "completed", "usage": usageOfKeeping, "parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{},
-			"output": []any{map[string]any{"id": "msg_2", "type": "message", "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": "hello", "annotations": []any{}}}}}}
+		output := []any{k.item(map[string]any{"type": "message", "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": "hello", "annotations": []any{}}}})}
+		if tools, _ := json.Marshal(q["tools"]); strings.Contains(string(tools), `"auto"`) {
+			output = append(output, k.add("ci", map[string]any{"type": "code_interpreter_call", "status": "completed", "container_id": k.add("cntr", map[string]any{"object": "container"})["id"], "code": "1", "outputs": nil}))
+		}
+		o := map[string]any{"object": "response", "model": q["model"], "asked": q["input"], "background": q["background"] == true, "error": nil, "status": "completed", "usage": usageOfKeeping, "parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{}, "output": output}
 		if q["background"] == true {
 			o["status"], o["usage"] = "in_progress", nil
 		}
@@ -140,6 +206,7 @@ func (k *keeping) create(w http.ResponseWriter, request string, q map[string]any
 		if q["stream"] == true {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for _, kind := range []string{"response.created", "response.completed"} {
+				o["output"] = map[bool][]any{true: {}, false: output}[kind == "response.created"]
 				text, _ := json.Marshal(map[string]any{"type": kind, "response": o})
 				fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
 			}
@@ -153,6 +220,17 @@ func (k *keeping) create(w http.ResponseWriter, request string, q map[string]any
 			return
 		}
 		say(200, k.add("batch", map[string]any{"object": "batch", "endpoint": q["endpoint"], "input_file_id": id, "completion_window": "24h", "status": "in_progress", "request_counts": map[string]any{"total": 1, "completed": 0, "failed": 0}}))
+	case "POST conversations":
+		o := k.add("conv", map[string]any{"object": "conversation", "metadata": q["metadata"], "items": []any{}})
+		list, _ := q["items"].([]any)
+		for _, item := range list {
+			o["items"] = append(o["items"].([]any), k.item(item.(map[string]any)))
+		}
+		say(200, o)
+	case "POST vector_stores":
+		say(200, k.add("vs", map[string]any{"object": "vector_store", "name": q["name"], "status": "completed", "file_counts": map[string]any{"total": 0}}))
+	case "POST containers":
+		say(200, k.add("cntr", map[string]any{"object": "container", "name": q["name"], "status": "running"}))
 	default:
 		fault(404, "Invalid URL: "+request)
 	}

@@ -99,7 +99,8 @@ func (m *modelCall) admit() *reply.Refusal {
 	if m.request, err = m.parse(body); errors.As(err, &fault) {
 		return &reply.Refusal{Status: http.StatusBadRequest, Param: fault.Field, Text: fault.Error()}
 	}
-	if refused := m.refer(); refused != nil {
+	var refused *reply.Refusal
+	if m.request.Maker, refused = m.g.refer(m.r.Context(), m.who, m.request.References); refused != nil {
 		return refused
 	}
 	if refused := m.passHeader(); refused != nil {
@@ -166,7 +167,7 @@ func (m *modelCall) deliver() *reply.Refusal {
 		m.startStream()
 		m.passOn()
 	case m.err == nil:
-		m.keepResponse(m.answer.Reply.ID)
+		m.keepAnswer(m.answer.Reply.ID, m.answer.Body)
 		var masked int
 		m.whole, masked = g.out.JSON(m.answer.Body)
 		g.stats.Masked("out", masked)
@@ -182,10 +183,11 @@ func (m *modelCall) passOn() {
 	g, rel := m.g, &m.relay
 	rel.Codec, rel.Endpoint, rel.Usage, rel.Masker = g.parts.Codec, m.endpoint, m.request.IncludeUsage, g.out
 	m.pass(func(e *openai.Event, more bool) {
+		id := ""
 		if e.Start != nil {
-			m.start = e.Start
-			m.keepResponse(e.Start.ID)
+			m.start, id = e.Start, e.Start.ID
 		}
+		m.keepAnswer(id, m.answer.Stream.Frame().Data)
 		if m.next++; e.Next > 0 {
 			m.next = e.Next
 		}

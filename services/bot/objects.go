@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,8 @@ type objectCall struct {
 	operationCall
 	object   store.Object // that the path names, or that is made
 	sent     []byte
-	estimate openai.Usage // of a batch that is made
+	estimate openai.Usage              // of a batch that is made
+	checked  map[openai.Reference]bool // in the lines of a batch
 }
 
 // about serves an operation about an object, or about many.
@@ -35,7 +37,7 @@ func (g *Gateway) about(w http.ResponseWriter, r *http.Request, o *openai.Operat
 	c.begin(g, w, r, o.Name)
 	defer c.close()
 	defer func() { c.upload.free() }()
-	if o.Many() && o.Method != "" {
+	if o.Many() && o.Method == http.MethodGet {
 		return c.stages(c.authenticate, c.limit, c.read, c.admit, c.gather, c.list, c.finish)
 	}
 	return c.stages(c.authenticate, c.limit, c.read, c.admit, c.gather, c.upstream, c.deliver, c.record)
@@ -49,7 +51,10 @@ func (i identity) own(kind, id string) store.Object {
 // object finds an object of a client's. Those of others are refused as unknown ones are; other says that it is one of
 // them.
 func (g *Gateway) object(ctx context.Context, own store.Object, field string) (o store.Object, other bool, refused *reply.Refusal) {
-	refused = &reply.Refusal{Status: http.StatusNotFound, Param: field, Code: own.Kind + "_not_found", Text: fmt.Sprintf("%s %q is not known here, or not to this key", own.Kind, openai.Brief(own.ID))}
+	refused = &reply.Refusal{
+		Status: http.StatusNotFound, Param: field, Code: own.Kind + "_not_found",
+		Text: fmt.Sprintf("%s %q is not known here, or not to this key", strings.ReplaceAll(own.Kind, "_", " "), openai.Brief(own.ID)),
+	}
 	if field == "previous_response_id" {
 		refused.Code = openai.NoPreviousResponse
 	}
@@ -70,6 +75,20 @@ func (g *Gateway) object(ctx context.Context, own store.Object, field string) (o
 	}
 }
 
+// refer returns the deployment that has what a request names; "" is unknown. Objects of others are refused, and so are those
+// of which it is not known whose they are, unless these are everybody's.
+func (g *Gateway) refer(ctx context.Context, who identity, list []openai.Reference) (maker string, _ *reply.Refusal) {
+	all := g.cfg.UnknownResponses || g.live.Load().keyless != nil
+	for _, r := range list {
+		o, other, refused := g.object(ctx, who.own(r.Kind, r.ID), r.Path)
+		if refused != nil && (other || !r.Open && !all) {
+			return "", refused
+		}
+		maker = cmp.Or(maker, o.Upstream)
+	}
+	return maker, nil
+}
+
 // archiveAway refuses a request because it cannot be known now whose an object is.
 func (g *Gateway) archiveAway() *reply.Refusal {
 	g.stats.Degraded("archive")
@@ -77,42 +96,54 @@ func (g *Gateway) archiveAway() *reply.Refusal {
 }
 
 // note changes in the archive what is known of an object.
-func (g *Gateway) note(change func(context.Context, store.Object) error, o store.Object) {
+func (g *Gateway) note(o store.Object, change func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 	defer cancel()
-	if err := change(ctx, o); err != nil {
+	if err := change(ctx); err != nil {
 		g.stats.Degraded("archive")
 		g.log.Error("whose an object is, is not kept", "kind", o.Kind, "id", o.ID, "error", err)
 	}
 }
 
-// refer finds the deployment that has what a request refers to. Files that were not uploaded here are everybody's.
-func (m *modelCall) refer() *reply.Refusal {
-	g, ctx := m.g, m.r.Context()
-	if id := m.request.Previous; id != "" {
-		o, other, refused := g.object(ctx, m.who.own(openai.Response, id), "previous_response_id")
-		if refused != nil && (other || !g.cfg.UnknownResponses && g.live.Load().keyless == nil) {
-			return refused
-		}
-		m.request.Maker = o.Upstream
-	}
-	for _, id := range m.request.Files() {
-		o, other, refused := g.object(ctx, m.who.own(openai.File, id), "file_id")
-		if other {
-			return refused
-		}
-		m.request.Maker = cmp.Or(m.request.Maker, o.Upstream)
-	}
-	return nil
+// forget notes that an object is gone.
+func (g *Gateway) forget(o store.Object) {
+	g.note(o, func(ctx context.Context) error { return g.archive.Forget(ctx, o) })
 }
 
-// keepResponse notes whose a response is, before the client has its ID.
-func (m *modelCall) keepResponse(id string) {
-	if m.kept && m.answer.Native && validName(id) {
-		o := m.who.own(openai.Response, id)
-		o.Upstream, o.Model = m.answer.Upstream, m.answer.Model
-		m.g.note(m.g.archive.Keep, o)
+// minItemID is how long IDs of items are. Some servers number the items of an answer, or draw a few digits: such an ID is of
+// many items.
+const minItemID = 20
+
+// keepMade notes whose an object is, if its ID is new, and what else an answer about it says to have been made.
+func (g *Gateway) keepMade(o store.Object, isNew bool, made []openai.Reference) {
+	var list []store.Object
+	if isNew && validName(o.ID) {
+		list = append(list, o)
 	}
+	for _, r := range made {
+		if validName(r.ID) && (r.Kind != openai.Item || len(r.ID) >= minItemID) {
+			other := o
+			other.Kind, other.ID, other.Model, other.At = r.Kind, r.ID, "", time.Now().UTC()
+			list = append(list, other)
+		}
+	}
+	if len(list) > 0 {
+		g.note(list[0], func(ctx context.Context) error { return g.archive.Keep(ctx, list...) })
+	}
+}
+
+// keepAnswer notes whose a response is, and what it has made, before the client has the IDs. said is its text, or that of an event.
+func (m *modelCall) keepAnswer(id string, said []byte) {
+	made := openai.Made(openai.Form(m.endpoint.Path()), said)
+	if !m.kept {
+		id, made = "", slices.DeleteFunc(made, func(r openai.Reference) bool { return r.Kind == openai.Item })
+	}
+	if !m.answer.Native || id == "" && len(made) == 0 {
+		return
+	}
+	o := m.who.own(openai.Response, id)
+	o.Upstream, o.Model = m.answer.Upstream, m.answer.Model
+	m.g.keepMade(o, true, made)
 }
 
 // read reads the request, and finds the object.
@@ -128,19 +159,42 @@ func (c *objectCall) read() (refused *reply.Refusal) {
 		c.sent, masked = g.in.JSON(c.body.B)
 		g.stats.Masked("in", masked)
 	}
+	maker, refused := c.references()
 	switch {
+	case refused != nil:
 	case !o.Many():
 		c.object, _, refused = g.object(c.r.Context(), c.object, "")
-	case o.Kind == openai.Batch && o.Method == "":
+	case o.Kind == openai.Batch && o.Method == http.MethodPost:
 		refused = c.readBatch()
 	case o.Upload && c.upload.fields["purpose"] == "batch":
 		refused = c.readLines()
-	case o.Upload:
-		if c.object.Upstream, _ = c.who.key.pool.Keeper("", c.who.key.mayUse); c.object.Upstream == "" {
-			refused = reply.Refuse(http.StatusNotFound, "", "no upstream of this key keeps files")
+	case o.Method == http.MethodPost:
+		if c.object.Upstream = maker; maker == "" {
+			c.object.Upstream, _ = c.who.key.pool.Keeper("", c.who.key.mayUse)
+		}
+		if c.object.Upstream == "" {
+			refused = reply.Refuse(http.StatusNotFound, "", "no upstream of this key keeps %s", strings.ReplaceAll(strings.Trim(o.Path, "/"), "_", " "))
 		}
 	}
 	return refused
+}
+
+// partID is the ID of something that an object has.
+var partID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// references checks the IDs in the request, and returns the deployment that has these objects.
+func (c *objectCall) references() (maker string, _ *reply.Refusal) {
+	if part := c.r.PathValue("part"); part != "" && !partID.MatchString(part) {
+		return "", reply.Refuse(http.StatusNotFound, "", "%q is not known here", openai.Brief(part))
+	}
+	if len(c.sent) == 0 {
+		return "", nil
+	}
+	list, err := c.g.parts.Codec.References(c.operation.Kind, c.sent)
+	if err != nil {
+		return "", badField(err)
+	}
+	return c.g.refer(c.r.Context(), c.who, list)
 }
 
 // gather reserves a request, and what a batch may use.
@@ -153,7 +207,8 @@ func (c *objectCall) gather() *reply.Refusal {
 
 // passing returns a request about the object.
 func (c *objectCall) passing(method, path string) *upstream.Passing {
-	f := &upstream.Passing{Request: c.request, At: c.object.Upstream, Method: method, Path: strings.Replace(path, "{id}", url.PathEscape(c.object.ID), 1), Type: "application/json"}
+	path = strings.NewReplacer("{id}", url.PathEscape(c.object.ID), "{part}", c.r.PathValue("part")).Replace(path)
+	f := &upstream.Passing{Request: c.request, At: c.object.Upstream, Method: method, Path: path, Type: "application/json", Beta: c.operation.Beta}
 	if f.Body = func(string) (io.Reader, int64) { return bytes.NewReader(c.sent), int64(len(c.sent)) }; c.upload != nil {
 		f.Type, f.Body = c.upload.kind, func(string) (io.Reader, int64) { return c.upload.body("") }
 	}
@@ -173,8 +228,13 @@ const listed, maxListed = 20, 100
 func (c *objectCall) list() *reply.Refusal {
 	g, q := c.g, c.r.URL.Query()
 	most, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(listed)))
-	if err != nil || most < 1 || q.Get("order") == "asc" || q.Has("purpose") || q.Has("after") && !validName(q.Get("after")) {
-		return reply.Refuse(http.StatusBadRequest, "", "want a limit from 1 on, after the ID of an object, in the order desc, without a purpose")
+	for name := range q {
+		if name != "limit" && name != "after" && name != "order" {
+			most = 0
+		}
+	}
+	if err != nil || most < 1 || q.Get("order") == "asc" || q.Has("after") && !validName(q.Get("after")) {
+		return reply.Refuse(http.StatusBadRequest, "", "want a limit from 1 on, after the ID of an object, in the order desc, and nothing else in the query")
 	}
 	all, err := g.archive.Objects(c.ctx, c.object, q.Get("after"), min(most, maxListed)+1)
 	if err != nil {
@@ -184,7 +244,7 @@ func (c *objectCall) list() *reply.Refusal {
 	for _, c.object = range all[:min(most, maxListed, len(all))] {
 		c.forward(c.passing(http.MethodGet, c.operation.Path+"/{id}"))
 		if failed := (*upstream.Error)(nil); errors.As(c.err, &failed) && failed.Status == http.StatusNotFound {
-			g.note(g.archive.Forget, c.object)
+			g.forget(c.object)
 			continue
 		}
 		if _ = c.deliver(); c.err != nil || c.out != nil {
@@ -205,8 +265,8 @@ func (c *objectCall) record() *reply.Refusal {
 	case errors.As(c.err, &failed) && failed.Late && !c.free:
 		failed.Usage = &c.estimate // the batch may have been made
 	case c.err != nil || c.operation.Contents:
-	case c.operation.Method == http.MethodDelete:
-		c.g.note(c.g.archive.Forget, c.object)
+	case c.operation.Deletes():
+		c.g.forget(c.object)
 	default:
 		c.answer.Usage = c.estimate
 		c.made()
@@ -214,23 +274,13 @@ func (c *objectCall) record() *reply.Refusal {
 	return c.finish()
 }
 
-// made keeps an object that the upstream has made, and the files that a batch has.
+// made keeps an object that the upstream has made, and what it has.
 func (c *objectCall) made() {
 	var said struct {
-		ID     string `json:"id"`
-		Output string `json:"output_file_id"`
-		Errors string `json:"error_file_id"`
+		ID string `json:"id"`
 	}
 	_ = c.g.parts.Codec.JSON.Unmarshal(c.whole, &said) // a stream, which has none
-	file := c.object
-	file.Kind, file.Model, file.At = openai.File, "", time.Now().UTC()
-	for _, file.ID = range []string{said.Output, said.Errors} {
-		if validName(file.ID) {
-			c.g.note(c.g.archive.Keep, file)
-		}
-	}
-	if c.object.ID == "" && validName(said.ID) {
-		c.object.ID = said.ID
-		c.g.note(c.g.archive.Keep, c.object)
-	}
+	isNew := c.object.ID == ""
+	c.object.ID = cmp.Or(c.object.ID, said.ID)
+	c.g.keepMade(c.object, isNew, openai.Made(c.object.Kind, c.whole))
 }

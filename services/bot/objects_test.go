@@ -49,7 +49,7 @@ func (b *bed) idOf(path, who, body string) string {
 	return v.ID + v.Response.ID
 }
 
-// put uploads a file.
+// put uploads a file; key is the name of a key, or a secret.
 func (b *bed) put(key, purpose, content string) (int, string) {
 	b.t.Helper()
 	var form bytes.Buffer
@@ -66,7 +66,10 @@ func (b *bed) put(key, purpose, content string) (int, string) {
 		b.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	r.Header.Set("Authorization", "Bearer "+secretOf(key))
+	if !strings.HasPrefix(key, "sk-") {
+		key = secretOf(key)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
 	resp, err := b.client.Do(r)
 	if err != nil {
 		b.t.Fatal(err)
@@ -258,11 +261,12 @@ func TestObjectsMasked(t *testing.T) {
 	}
 }
 
-// Clients that others wrote for OpenAI use files and responses.
+// Clients that others wrote for OpenAI use files, responses, conversations and vector stores.
 func TestClientsOfObjects(t *testing.T) {
 	want := map[string]any{
 		"background": []any{"in_progress", "completed", 24.0, "hello"}, "streamed": "response.completed", "items": "hi", "cancelled": "cancelled", "deleted": 404.0, "continued": "hello",
 		"file": []any{"processed", "user_data"}, "content": "hello", "files": 2.0, "file_deleted": true,
+		"conversation": []any{true, 2.0, true}, "conversation_updated": "b", "conversation_deleted": true, "vector_store": []any{"completed", true, "hello", true},
 	}
 	for _, c := range packages {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func (g *Gateway) layers() []middleware.Layer {
 
 // isUpload reports whether the body of a path is bounded by what reads it.
 func isUpload(path string) bool {
-	return slices.ContainsFunc(slices.Concat(openai.Operations, openai.Kept), func(o *openai.Operation) bool { return o.Upload && strings.HasSuffix(path, o.Path) })
+	return slices.ContainsFunc(slices.Concat(openai.Operations, openai.Kept), func(o *openai.Operation) bool { return o.Upload && path == "/v1"+o.Path })
 }
 
 // withIdentity returns a handler of authenticated requests.
@@ -135,7 +135,7 @@ func (g *Gateway) routes() http.Handler {
 		handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o) })
 	}
 	for _, o := range openai.Kept {
-		handle(cmp.Or(o.Method, http.MethodPost)+" /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.about(w, r, o) })
+		handle(o.Method+" /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.about(w, r, o) })
 	}
 	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal { return nothingServed(r) })
@@ -175,14 +175,15 @@ func atVersion(next http.Handler) http.Handler {
 
 // versioned returns a request with the version in its path.
 func versioned(r *http.Request) *http.Request {
-	switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); first {
-	case "chat", "responses", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "files", "batches", "v1beta":
-		u, with := *r.URL, *r
-		u.Path, u.RawPath = "/v1"+strings.TrimPrefix(u.Path, "/v1beta"), ""
-		with.URL = &u
-		return &with
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	others := []string{"chat", "messages", "models", "completions", "embeddings", "moderations", "rerank", "images", "audio", "v1beta"}
+	if !slices.Contains(others, first) && !slices.ContainsFunc(openai.Kinds, func(k *openai.Kind) bool { return k.Path == "/"+first }) {
+		return r
 	}
-	return r
+	u, with := *r.URL, *r
+	u.Path, u.RawPath = "/v1"+strings.TrimPrefix(u.Path, "/v1beta"), ""
+	with.URL = &u
+	return &with
 }
 
 // panicked logs a handler's panic.

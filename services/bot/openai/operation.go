@@ -31,10 +31,11 @@ type Operation struct {
 	Upload bool
 	// Answers says that the model writes text or draws: the answer has tokens.
 	Answers bool
-	// Kind is that of the object that it is about; "" is none. Method is "" for POST.
+	// Kind is that of the object that it is about; "" is none.
 	Kind     string
-	Method   string
-	Contents bool // the answer has the contents of a file
+	Beta     string // the header field OpenAI-Beta
+	Method   string // "" is POST
+	Contents bool   // the answer has the contents of a file
 }
 
 // Operations are those that ask a model.

@@ -66,8 +66,8 @@ type Request struct {
 	// PromptTokens estimates the tokens that the model reads: a quarter of the bytes of texts and of tools'
 	// descriptions. Images count 1,500 each, recordings and files a 64th of their bytes.
 	PromptTokens int
-	// Previous is the ID of the response that a request of /v1/responses continues; "" is none.
-	Previous string
+	// References are the objects that the request names.
+	References []Reference
 	// Maker is the deployment that keeps what the request refers to; "" is unknown.
 	Maker string
 	// Background says that a client of /v1/responses accepts an answer that is not complete yet: it goes on without
@@ -108,7 +108,7 @@ var source = strict.Names("type", "media_type", "data", "url", "file_id")
 var message = strict.Members{"id": nil, "type": nil, "role": nil, "content": part, "output": part}
 
 // members are the examined members of a request, of all endpoints: an upstream may accept any of the names.
-var members = strict.Members{
+var members = withNamed(strict.Members{
 	"model": nil, "stream": nil, "stream_options": strict.Names("include_usage"), "n": nil,
 	"max_tokens": nil, "max_completion_tokens": nil, "max_output_tokens": nil, "temperature": nil,
 	"messages": message, "input": message, "tools": strict.Names("type"),
@@ -117,7 +117,7 @@ var members = strict.Members{
 	"user": nil, "metadata": nil, "safety_identifier": nil, "prompt_cache_key": nil,
 	"contents": content, "systemInstruction": nil, "system_instruction": nil, "generationConfig": config, "generation_config": config, "cachedContent": nil, "cached_content": nil,
 	"system": part, "output_config": nil, "container": nil, "thread": nil, "mcp_servers": nil,
-}
+})
 
 // Parse reads a request's body. The error is a *RequestError.
 func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) { return c.parse(e, body, nil) }
@@ -200,9 +200,10 @@ func (c Codec) parse(e Endpoint, body []byte, path map[string]json.RawMessage) (
 		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
 	case Responses:
 		r.Background = r.says("background")
-		r.Previous = c.textOf(r.fields["previous_response_id"])
 	}
-	return r, nil
+	var err error
+	r.References, err = references(r.fields, named[Form(e.Path())])
+	return r, err
 }
 
 // MaxCompletion bounds the tokens of all its answers together; 0 is no bound.

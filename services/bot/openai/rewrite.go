@@ -130,7 +130,7 @@ type walker struct {
 	scanner
 	Rewriter
 
-	files  []string // that a request names
+	found  []Reference
 	codec  Codec
 	out    []byte // the output up to the last change
 	copied int    // bytes of the event copied to out

@@ -27,10 +27,13 @@ const (
 	MaxObjects = 1_000_000
 )
 
+// Lasting are kinds that stay at upstreams until they are deleted. Their age does not matter.
+var Lasting = map[string]bool{"conversation": true, "file": true, "vector_store": true}
+
 // Objects keeps which objects there are.
 type Objects interface {
-	// Keep keeps an object, unless there is one of its kind and ID.
-	Keep(ctx context.Context, o Object) error
+	// Keep keeps objects of a client, except for those of whose kind and ID there is one. It keeps all or none.
+	Keep(ctx context.Context, list ...Object) error
 	// Forget removes an object.
 	Forget(ctx context.Context, o Object) error
 	// Objects returns the object of a kind and an ID. Without an ID it returns up to most that belong to the key, team and

@@ -35,15 +35,21 @@ func TestObjects(t *testing.T) {
 			for _, o := range []store.Object{
 				one,
 				{Kind: "batch", ID: "f1", Key: "thief", At: at.Add(time.Hour)}, // there is one already
-				{Kind: "file", ID: "f1", Key: "k", User: "u", At: at.Add(1 * time.Second)},
-				{Kind: "file", ID: "f2", Key: "k", At: at.Add(2 * time.Second)},
-				{Kind: "file", ID: "f3", Key: "k", Team: "t", At: at.Add(3 * time.Second)},
-				{Kind: "file", ID: "f4", Key: "other", Team: "t", User: "u", At: at.Add(3 * time.Second)},
-				{Kind: "file", ID: "f5", Key: "other", At: at.Add(4 * time.Second)},
 			} {
 				if err := a.Keep(ctx, o); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if err := a.Keep(ctx,
+				store.Object{Kind: "file", ID: "f1", Key: "k", User: "u", At: at.Add(1 * time.Second)},
+				store.Object{Kind: "file", ID: "f2", Key: "k", At: at.Add(2 * time.Second)},
+				store.Object{Kind: "batch", ID: "f1", Key: "thief", At: at},
+				store.Object{Kind: "file", ID: "f2", Key: "thief", At: at},
+				store.Object{Kind: "file", ID: "f3", Key: "k", Team: "t", At: at.Add(3 * time.Second)},
+				store.Object{Kind: "file", ID: "f4", Key: "other", Team: "t", User: "u", At: at.Add(3 * time.Second)},
+				store.Object{Kind: "file", ID: "f5", Key: "other", At: at.Add(4 * time.Second)},
+			); err != nil {
+				t.Fatal(err)
 			}
 			for id, want := range map[string][]store.Object{"f1": {one}, "f2": nil} {
 				got, err := a.Objects(ctx, store.Object{Kind: "batch", ID: id}, "", 1)
@@ -79,6 +85,32 @@ func TestObjects(t *testing.T) {
 			}
 			if got, err := a.Objects(ctx, one, "", 1); err != nil || len(got) != 1 {
 				t.Errorf("of another kind: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestLasting: old objects are forgotten, but for those that stay at upstreams until they are deleted.
+func TestLasting(t *testing.T) {
+	for name, open := range archives {
+		t.Run(name, func(t *testing.T) {
+			a, ctx, now := open(t), t.Context(), time.Date(2026, 11, 30, 1, 2, 3, 0, time.UTC)
+			if _, is := a.(interface {
+				Prune(ctx context.Context, kind string, before time.Time, most int) error
+			}); !is { // it is bounded by their number
+				return
+			}
+			for kind, want := range map[string]int{"response": 0, "item": 0, "container": 0, "file": 1, "vector_store": 1, "conversation": 1} {
+				list := []store.Object{{Kind: kind, ID: "old", At: now.Add(-store.ObjectAge - time.Hour)}}
+				for i := range 1100 {
+					list = append(list, store.Object{Kind: kind, ID: fmt.Sprint(i), At: now})
+				}
+				if err := a.Keep(ctx, list...); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := a.Objects(ctx, list[0], "", 1); err != nil || len(got) != want {
+					t.Errorf("%s: %v, %v", kind, got, err)
+				}
 			}
 		})
 	}

@@ -25,6 +25,7 @@ type Passing struct {
 	Method  string // "" is POST
 	Path    string // below the URL of a provider, with its query
 	Type    string // of the body
+	Beta    string // the header field OpenAI-Beta; "" is none
 	// At is the deployment that keeps what the request is about, and alone gets it; "" asks those of the model.
 	At string
 	// Body returns the body with an upstream's name of the model, and its length. It is called for each attempt. A body
@@ -98,6 +99,9 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	}
 	req.Header.Set("Content-Type", f.Type)
 	req.Header.Set("Accept-Encoding", "identity")
+	if f.Beta != "" {
+		req.Header.Set("OpenAI-Beta", f.Beta)
+	}
 	trace.Inject(c.ctx, req.Header)
 	t.provider.authorize(req.Header, nil)
 	wait := t.Total // the end of the call comes first

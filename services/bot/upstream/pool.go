@@ -522,26 +522,28 @@ func answered(a *Answer, failure *Error) (*Answer, error) {
 // askModel asks deployments of one model. last is the failure of the models before; nil is none.
 func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Error) {
 	all, before, bound := p.of(w.model), 0, p.cfg.Attempts
-	ask := p.ask
+	ask, none := p.ask, ""
 	switch {
 	case w.kept():
 		all, ask = []*target{named(w.passing.At, p.targets)}, p.forward
 		if all[0] == nil {
 			return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("its upstream, %q, is not served here any more", w.passing.At)}
 		}
-		if w.passing.Method == http.MethodPost {
+		if w.passing.Method != http.MethodGet && w.passing.Method != http.MethodDelete {
 			bound = 1 // what is made twice is paid twice
 		}
 	case w.passing != nil:
-		all, ask = passing(all), p.forward
-		if len(all) == 0 && last == nil {
-			last = &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("no upstream of the model %q has this endpoint", w.model)}
-		}
-		if len(all) == 0 {
-			return nil, last
-		}
+		all, ask, none = passing(all), p.forward, fmt.Sprintf("no upstream of the model %q has this endpoint", w.model)
 	case w.request.Endpoint.Counts():
 		all = p.counting(w.request.Endpoint, w.model)
+	}
+	maker := named(w.request.Maker, p.targets)
+	if w.request.Maker != "" && w.request.Names() { // others of its provider have the same
+		all = slices.DeleteFunc(slices.Clone(all), func(t *target) bool { return maker == nil || t.provider != maker.provider })
+		none = fmt.Sprintf("what it refers to is at the upstream %q, which does not serve the model %q", w.request.Maker, w.model)
+	}
+	if len(all) == 0 && none != "" {
+		return nil, cmp.Or(last, &Error{Status: http.StatusNotFound, Text: none})
 	}
 	if last != nil {
 		before = last.Attempts
@@ -549,7 +551,6 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 	// tried[t] says that t was tried; if true, it must not be asked again. forget clears false ones. failed is not
 	// cleared.
 	tried, failed, asked := map[*target]bool{}, map[*target]bool{}, false
-	maker := named(w.request.Maker, all)
 	for attempt := 1; ; attempt++ {
 		s, none := p.pick(all, maker, tried, w)
 		if none != nil && len(tried) > 0 && attempt <= bound && leaves(all, tried) {
@@ -1128,7 +1129,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		// Another upstream may answer. But repeated requests of this kind must not make the upstream cool down for
 		// all tenants.
 		e.unclear = true
-	case (c.kept || c.request.Continues()) && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
+	case (c.kept || c.request.Continues() || len(c.request.References) > 0) && (s == http.StatusNotFound || f.Code == openai.NoPreviousResponse):
 		e.Status, e.Body, e.elsewhere, e.once, e.RetryAfter = s, body, true, true, 0
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.

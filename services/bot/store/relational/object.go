@@ -3,6 +3,8 @@ package relational
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"strings"
 	"time"
 
 	"dyno/services/bot/store"
@@ -21,11 +23,22 @@ const Objects = `CREATE TABLE objects (
 const pruneEvery = 1 << 10
 
 // Keep is store.Objects's.
-func (d *Database) Keep(ctx context.Context, o store.Object) error {
-	_, err := d.Writer.ExecContext(ctx, `INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-		o.Kind, o.ID, o.Key, o.Team, o.User, o.Upstream, o.Model, o.At.UnixMicro(), o.Prompt, o.Completion)
-	if err == nil && d.kept.Add(1)%pruneEvery == 0 {
-		err = d.Prune(ctx, o.Kind, o.At.Add(-store.ObjectAge), store.MaxObjects)
+func (d *Database) Keep(ctx context.Context, list ...store.Object) error {
+	rows, args := make([]string, len(list)), make([]any, 0, 10*len(list))
+	for i, o := range list {
+		n := len(args)
+		args = append(args, o.Kind, o.ID, o.Key, o.Team, o.User, o.Upstream, o.Model, o.At.UnixMicro(), o.Prompt, o.Completion)
+		rows[i] = fmt.Sprintf("($%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6, n+7, n+8, n+9, n+10)
+	}
+	_, err := d.Writer.ExecContext(ctx, `INSERT INTO objects VALUES `+strings.Join(rows, ", ")+` ON CONFLICT DO NOTHING`, args...)
+	for _, o := range list {
+		if err == nil && d.kept.Add(1)%pruneEvery == 0 {
+			before := o.At.Add(-store.ObjectAge)
+			if store.Lasting[o.Kind] {
+				before = time.Unix(0, 0)
+			}
+			err = d.Prune(ctx, o.Kind, before, store.MaxObjects)
+		}
 	}
 	return err
 }
