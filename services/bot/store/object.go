@@ -13,6 +13,10 @@ type Object struct {
 	At              time.Time
 	// Prompt and Completion estimate the tokens of the requests in a file.
 	Prompt, Completion int64
+	// Bill is what was charged by an estimate, until the upstream says what was used; "" is nothing. Due is when the upstream
+	// is asked next; zero is never.
+	Bill string
+	Due  time.Time
 }
 
 // BelongsTo reports whether the key, team and user of another object may use this one. It is the team's, if the key has
@@ -39,4 +43,9 @@ type Objects interface {
 	// Objects returns the object of a kind and an ID. Without an ID it returns up to most that belong to the key, team and
 	// user of by, the newest first. They come after the one with the ID after; "" is the newest.
 	Objects(ctx context.Context, by Object, after string, most int) ([]Object, error)
+	// Due returns up to most objects that are due before a time, the first one first.
+	Due(ctx context.Context, before time.Time, most int) ([]Object, error)
+	// Bill replaces the bill of an object, and when it is due, unless its bill was changed since it was read. With a time, it
+	// changes nothing either if the time was changed. It reports whether it has replaced them: of several gateways, one does.
+	Bill(ctx context.Context, o Object, bill string, due time.Time) (bool, error)
 }

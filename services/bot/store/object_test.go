@@ -11,6 +11,70 @@ import (
 	"dyno/services/bot/store"
 )
 
+// TestBills: of several gateways one has an object for a time, one ends its bill, and what is due comes in its order.
+func TestBills(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		ctx, at := t.Context(), time.Date(2026, 11, 30, 1, 2, 3, 4000, time.UTC)
+		get := func(id string) store.Object {
+			t.Helper()
+			list, err := a.Objects(ctx, store.Object{Kind: "batch", ID: id}, "", 1)
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			return list[0]
+		}
+		bill := func(o store.Object, text string, due time.Time, want bool) {
+			t.Helper()
+			if got, err := a.Bill(ctx, o, text, due); got != want || err != nil {
+				t.Errorf("%s %q: %v, %v", o.ID, text, got, err)
+			}
+		}
+		due := func(before time.Time, most int, want string) {
+			t.Helper()
+			list, err := a.Due(ctx, before, most)
+			ids := ""
+			for _, o := range list {
+				if ids += o.ID; o.Bill == "" || o.Key != "k" {
+					t.Errorf("%+v", o)
+				}
+			}
+			if ids != want || err != nil {
+				t.Errorf("%q, %v, want %q", ids, err, want)
+			}
+		}
+		for i, id := range []string{"a", "b", "c", "d"} {
+			if err := a.Keep(ctx, store.Object{Kind: "batch", ID: id, Key: "k", At: at.Add(time.Duration(i))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		due(at.AddDate(1, 0, 0), 9, "")
+		bill(get("a"), "A", at.Add(3*time.Second), true)
+		bill(get("b"), "B", at.Add(2*time.Second), true)
+		bill(get("c"), "C", at.Add(1*time.Second), true)
+		bill(store.Object{Kind: "batch", ID: "x"}, "X", at, false)
+		due(at.Add(3*time.Second), 9, "cb")
+		due(at.Add(4*time.Second), 2, "cb")
+		was := get("c")
+		bill(was, "C", at.Add(time.Hour), true)
+		bill(was, "C", at.Add(2*time.Hour), false) // another one has it
+		due(at.Add(4*time.Second), 9, "ba")
+		if o := get("c"); o.Bill != "C" || !o.Due.Equal(at.Add(time.Hour)) || o.Key != "k" {
+			t.Errorf("%+v", o)
+		}
+		bill(was, "", time.Time{}, true) // it ends, also while another one has it
+		bill(was, "", time.Time{}, false)
+		bill(get("b"), "B", time.Time{}, true)
+		due(at.AddDate(1, 0, 0), 9, "a")
+		if b, c := get("b"), get("c"); b.Bill != "B" || !b.Due.IsZero() || c.Bill != "" || !c.Due.IsZero() {
+			t.Errorf("%+v, %+v", b, c)
+		}
+		list, err := a.Objects(ctx, store.Object{Kind: "batch", Key: "k"}, "", 9)
+		if err != nil || len(list) != 4 || list[0].ID != "d" || list[3].ID != "a" {
+			t.Errorf("in the order of their making: %v, %v", list, err)
+		}
+	})
+}
+
 // TestObjects: every archive knows whose an object is, and forgets the oldest.
 func TestObjects(t *testing.T) {
 	for name, open := range archives {

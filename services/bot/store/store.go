@@ -28,8 +28,8 @@ var (
 	ErrGone = errors.New("the reservation is not held any more")
 )
 
-// Unfinished is the outcome of an entry that its gateway has not replaced yet: the answer is under way, or the gateway was
-// killed.
+// Unfinished is the outcome of an entry that is not replaced yet: the answer is under way, here or only at its upstream, or
+// the gateway was killed.
 const Unfinished = "unfinished"
 
 // Unknown is an unknown number of turns.
@@ -295,6 +295,8 @@ type Coordinator interface {
 	// the windows of the reservation. nil leaves one of them out. The error has ErrUnlocked if the lock has ended,
 	// and ErrGone if the reservation has: then that part changes nothing.
 	End(ctx context.Context, l *Lock, turns int64, r *Reservation, used Cost) error
+	// Correct adds a difference to what a key has used, in the windows of a time, where limits still have counters for these.
+	Correct(ctx context.Context, key string, limits []Limit, at time.Time, more Cost) error
 	// Used returns the usage of each limit of a key, with reservations.
 	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
 	// Erase forgets how many turns the unlocked sessions of a user have, and what is used of the user's limits.

@@ -234,9 +234,6 @@ func TestLedger(t *testing.T) {
 // TestUnfinished: a finished entry replaces one that is not, and nothing replaces it.
 func TestUnfinished(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
-		if _, ok := a.(*memory.Archive); ok {
-			return // what it has ends with the gateway
-		}
 		first, second, own := entry("1", epoch), entry("1", epoch), entry("1", epoch)
 		first.Outcome, first.Completion, first.Money, first.Price = store.Unfinished, 1, 1, "before"
 		second.Outcome, second.Completion = store.Unfinished, 2
@@ -684,6 +681,36 @@ func TestLimits(t *testing.T) {
 		check(0, 20, 4)
 		if got := used(t, l, "free", nil, now); len(got) != 0 {
 			t.Errorf("without limits: %v", got)
+		}
+	})
+}
+
+// TestCorrect: a difference counts in the windows of its time, where these are still counted, for keys and teams.
+func TestCorrect(t *testing.T) {
+	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
+		list := []store.Limit{{Resource: store.Tokens, Amount: 100, Window: time.Minute}, {Resource: store.Money, Amount: 100}, {Resource: store.Requests, Amount: 9}, {Resource: store.Tokens, Amount: 500, Part: store.Part{Team: "t"}}}
+		r, err := reserve(t.Context(), l, "k", list, store.Cost{Requests: 1, Tokens: 90, Money: 80}, epoch, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		correct := func(key string, at time.Time, more store.Cost, want ...int64) {
+			t.Helper()
+			if err := l.Correct(t.Context(), key, list, at, more); err != nil {
+				t.Error(err)
+			}
+			if got := used(t, l, "k", list, epoch); !slices.Equal(got, want) {
+				t.Errorf("used %v, want %v", got, want)
+			}
+		}
+		correct("k", epoch, store.Cost{Tokens: -60, Money: 5}, 30, 85, 1, 30) // before it is settled
+		if err := settle(t.Context(), l, r, store.Cost{Requests: 1, Tokens: 70, Money: 70}); err != nil {
+			t.Error(err)
+		}
+		correct("k", epoch, store.Cost{Tokens: 40, Money: -70}, 50, 5, 1, 50)
+		correct("k", epoch.Add(-time.Minute), store.Cost{Tokens: 2, Money: 2}, 50, 7, 1, 52)
+		correct("other", epoch, store.Cost{Tokens: 3, Money: 3}, 50, 7, 1, 55)
+		if got := used(t, l, "k", list, epoch.Add(-time.Minute)); got[0] != 0 {
+			t.Errorf("a window that nobody counted: %v", got)
 		}
 	})
 }

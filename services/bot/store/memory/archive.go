@@ -33,8 +33,8 @@ type Archive struct {
 	order    *list.List // of *turns, most recently used first
 	bytes    int64      // of all turns
 	entries  []store.Entry
-	next     int // the place of the next entry, when entries is full
-	ids      map[string]bool
+	next     int            // the place of the next entry, when entries is full
+	ids      map[string]int // the places of entries
 	prices   map[string]json.RawMessage
 	directory
 	objects
@@ -61,7 +61,7 @@ func sizeOf(t store.Turn) int64 {
 
 // NewArchive returns an empty Archive.
 func NewArchive(b Bounds) *Archive {
-	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}, prices: map[string]json.RawMessage{}, objects: newObjects()}
+	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]int{}, prices: map[string]json.RawMessage{}, objects: newObjects()}
 }
 
 // Turns is store.Archive's.
@@ -148,16 +148,19 @@ func (a *Archive) remove(e *list.Element) {
 }
 
 func (a *Archive) entry(e store.Entry) {
-	if a.ids[e.ID] {
+	if at, known := a.ids[e.ID]; known {
+		if a.entries[at].Outcome == store.Unfinished {
+			a.entries[at] = e
+		}
 		return
 	}
-	a.ids[e.ID] = true
 	if len(a.entries) < a.bounds.Entries {
+		a.ids[e.ID] = len(a.entries)
 		a.entries = append(a.entries, e)
 		return
 	}
 	delete(a.ids, a.entries[a.next].ID)
-	a.entries[a.next] = e
+	a.ids[e.ID], a.entries[a.next] = a.next, e
 	a.next = (a.next + 1) % len(a.entries)
 }
 

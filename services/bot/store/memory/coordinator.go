@@ -59,6 +59,16 @@ func (c *Coordinator) End(_ context.Context, l *store.Lock, turns int64, r *stor
 	return errors.Join(errs[:]...)
 }
 
+// Correct is store.Coordinator's.
+func (c *Coordinator) Correct(_ context.Context, key string, list []store.Limit, at time.Time, more store.Cost) error {
+	_, all := c.limits.lock(key, list)
+	defer unlock(all)
+	for _, a := range all {
+		a.add(store.Reservation{Key: key, Limits: list, At: at}, more)
+	}
+	return nil
+}
+
 // Used is store.Coordinator's.
 func (c *Coordinator) Used(_ context.Context, key string, list []store.Limit, now time.Time) ([]int64, error) {
 	return c.limits.used(key, list, now), nil

@@ -48,6 +48,7 @@ var migrations = []string{
 	`ALTER TABLE entries ADD COLUMN unit text NOT NULL DEFAULT '', ADD COLUMN units bigint NOT NULL DEFAULT 0;`,
 	relational.Prices,
 	relational.Objects,
+	relational.Bills,
 }
 
 // lock is the number of the advisory lock that lets one gateway migrate at a time. The value is arbitrary.

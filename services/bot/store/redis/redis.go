@@ -223,6 +223,14 @@ end
 return {locked, held}
 `)
 
+// KEYS: a counter for each limit. ARGV: the difference for each.
+var correct = redis.NewScript(`
+for i = 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then redis.call('INCRBY', KEYS[i], ARGV[i]) end
+end
+return 0
+`)
+
 // KEYS: the set of reservations by when they end, the prefix of their own keys, and a counter for each limit. ARGV: now.
 // Returns the usage of each limit.
 var usage = redis.NewScript(giveBack + `
@@ -372,6 +380,15 @@ func (s *Store) Extend(ctx context.Context, l *store.Lock) error {
 		return store.ErrUnlocked
 	}
 	return nil
+}
+
+// Correct is store.Coordinator's.
+func (s *Store) Correct(ctx context.Context, key string, limits []store.Limit, at time.Time, more store.Cost) error {
+	args := make([]any, 0, store.MaxLimits)
+	for _, l := range limits {
+		args = append(args, more.Of(l.Resource))
+	}
+	return s.pipe.run(ctx, correct, s.limitKeys(nil, key, limits, at)[2:], args...).Err()
 }
 
 // Used is store.Coordinator's.

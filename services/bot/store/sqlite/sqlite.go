@@ -91,6 +91,7 @@ var migrations = []string{
 	ALTER TABLE entries ADD COLUMN units INTEGER NOT NULL DEFAULT 0;`,
 	relational.Prices,
 	relational.Objects,
+	relational.Bills,
 }
 
 // busyTimeout is how long SQLite waits for a lock. If it does not wait, we retry after openPause.
@@ -134,7 +135,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if a.readers, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
-	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return t.UnixMicro() }, Micros: "at", Day: "at / 86400000000",
+	a.Database = relational.Database{Reader: a.readers, Writer: a.writer, Time: func(t time.Time) any { return relational.Microseconds(t) }, Micros: "at", Day: "at / 86400000000",
 		Alone: "true", User: "user", Belongs: "session GLOB '*/*/' || $1 || '/*'"}
 	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
 	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
