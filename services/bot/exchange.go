@@ -280,7 +280,7 @@ func (x *exchange) reservationOf(u openai.Usage, now time.Time) (*store.Reservat
 	}
 	cost := store.Cost{Requests: 1}
 	if !x.free && !x.request.Endpoint.Counts() { // counting uses none
-		cost.Tokens, cost.Money = int64(u.Total()), key.pool.Reserve(x.request.Model, now).Of(u)
+		cost.Tokens, cost.Money = int64(u.Total()), moneyOf(x.entry.Endpoint, key.pool.Reserve(x.request.Model, now), u)
 	}
 	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Resource == store.Parallel }) {
 		cost.Parallel = 1
@@ -475,10 +475,18 @@ func (x *exchange) account() {
 func charge(e *store.Entry, u openai.Usage, price upstream.Price) *store.Price {
 	e.Prompt, e.Completion, e.Kinds, e.Units, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Kinds(), int64(u.Units), u.Estimated
 	name, terms := price.Version()
-	if e.Price, e.Money = name, price.Of(u); name == "" {
+	if e.Price, e.Money = name, moneyOf(e.Endpoint, price, u); name == "" {
 		return nil
 	}
 	return &store.Price{Name: name, Terms: terms}
+}
+
+// moneyOf returns the price of a usage at an endpoint.
+func moneyOf(endpoint string, price upstream.Price, u openai.Usage) int64 {
+	if endpoint == openai.Batch {
+		return price.OfBatch(u)
+	}
+	return price.Of(u)
 }
 
 // usage sets the answer's outcome, and returns its usage and price.

@@ -96,7 +96,7 @@ func (b *bed) recompute(e store.Entry) {
 	if e.Kinds != "" && json.Unmarshal([]byte(e.Kinds), &u) != nil || !known {
 		b.t.Errorf("%+v has no price in %+v", e, list)
 	}
-	if money := price.Of(u); e.Money != money {
+	if money := moneyOf(e.Endpoint, price, u); e.Money != money {
 		b.t.Errorf("%+v: its tokens and its price are %d", e, money)
 	}
 }
@@ -136,7 +136,7 @@ upstreams: [{name: u, url: "https://example.org/v1", models: {a: a}, prices: {a:
 		}
 		return ReadConfig(path)
 	}
-	c, err := read("{prompt: 5, cached: 0}", `[{prompt: 1}, {from: 2026-12-01, prompt: 2}, {from: "2026-12-01T01:00:00+01:00", prompt: 3}, {from: 2027-01-01T12:00:00Z, request: 4}]`)
+	c, err := read("{prompt: 5, cached: 0, batch: 0.5}", `[{prompt: 1}, {from: 2026-12-01, prompt: 2}, {from: "2026-12-01T01:00:00+01:00", prompt: 3}, {from: 2027-01-01T12:00:00Z, request: 4}]`)
 	if err == nil || !strings.Contains(err.Error(), "prices.a[2].from: is not later than that of the price before it") {
 		t.Errorf("%v", err)
 	}
@@ -146,7 +146,7 @@ upstreams: [{name: u, url: "https://example.org/v1", models: {a: a}, prices: {a:
 	if diff := cmp.Diff(want, c.Upstream.Upstreams[0].Prices["a"]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(upstream.Prices{{Prompt: 5, Cached: new(int64)}}, c.Upstream.Deployments[0].Price); diff != "" {
+	if diff := cmp.Diff(upstream.Prices{{Prompt: 5, Cached: new(int64), Batch: 0.5}}, c.Upstream.Deployments[0].Price); diff != "" {
 		t.Error(diff)
 	}
 	for prices, fault := range map[string]string{
@@ -155,6 +155,8 @@ upstreams: [{name: u, url: "https://example.org/v1", models: {a: a}, prices: {a:
 		"5":                           "want a list",
 		"[{promt: 5}]":                `did you mean "prompt"`,
 		"{from: 2026-12-01, unit: x}": "want a whole number",
+		"{prompt: 5, batch: 0}":       "batch: 0 is too little",
+		"{prompt: 5, batch: 1.5}":     "batch: 1.5 is too much",
 	} {
 		if _, err := read(prices, "{}"); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: %v", prices, err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -70,18 +71,19 @@ func (s *Since) SetText(text, _ string) (err error) {
 // Price is the price of tokens and of other units, in billionths of the currency: 150 is 0.15 per million tokens. At 1
 // per token, the most tokens of a request do not overflow it.
 type Price struct {
-	From            Since  `yaml:"from,single" json:"-" otherwise:"it always held" doc:"the day (UTC) or the time from which it holds, for requests that are admitted then; prices are in the order of their times"`
-	Prompt          int64  `yaml:"prompt" json:"prompt,omitempty" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
-	Cached          *int64 `yaml:"cached" json:"cached,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
-	CacheWrite      *int64 `yaml:"cache_write" json:"cache_write,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that it put there"`
-	PromptAudio     *int64 `yaml:"prompt_audio" json:"prompt_audio,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of a recording"`
-	PromptImage     *int64 `yaml:"prompt_image" json:"prompt_image,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of an image"`
-	Completion      int64  `yaml:"completion" json:"completion,omitempty" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
-	Reasoning       *int64 `yaml:"reasoning" json:"reasoning,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
-	CompletionAudio *int64 `yaml:"completion_audio" json:"completion_audio,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
-	CompletionImage *int64 `yaml:"completion_image" json:"completion_image,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
-	Unit            int64  `yaml:"unit" json:"unit,omitempty" range:"0..5000000000" doc:"the price of an image that was made, a second that was transcribed, a character that was spoken or a document that was ranked, in billionths"`
-	Request         int64  `yaml:"request" json:"request,omitempty" range:"0..5000000000" doc:"the price of an answer, whatever it has, in billionths"`
+	From            Since   `yaml:"from,single" json:"-" otherwise:"it always held" doc:"the day (UTC) or the time from which it holds, for requests that are admitted then; prices are in the order of their times"`
+	Prompt          int64   `yaml:"prompt" json:"prompt,omitempty" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
+	Cached          *int64  `yaml:"cached" json:"cached,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
+	CacheWrite      *int64  `yaml:"cache_write" json:"cache_write,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one that it put there"`
+	PromptAudio     *int64  `yaml:"prompt_audio" json:"prompt_audio,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of a recording"`
+	PromptImage     *int64  `yaml:"prompt_image" json:"prompt_image,omitempty" range:"0..1000000000" otherwise:"prompt" doc:"of one of an image"`
+	Completion      int64   `yaml:"completion" json:"completion,omitempty" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
+	Reasoning       *int64  `yaml:"reasoning" json:"reasoning,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
+	CompletionAudio *int64  `yaml:"completion_audio" json:"completion_audio,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
+	CompletionImage *int64  `yaml:"completion_image" json:"completion_image,omitempty" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
+	Unit            int64   `yaml:"unit" json:"unit,omitempty" range:"0..5000000000" doc:"the price of an image that was made, a second that was transcribed, a character that was spoken or a document that was ranked, in billionths"`
+	Request         int64   `yaml:"request" json:"request,omitempty" range:"0..5000000000" doc:"the price of an answer, whatever it has, in billionths"`
+	Batch           float64 `yaml:"batch" json:"batch,omitempty" range:"0.001..1" otherwise:"1" doc:"by what these prices are multiplied for a batch, such as 0.5"`
 }
 
 // A kind is a number of tokens of one side with its own price; nil takes the side's price.
@@ -112,9 +114,14 @@ func (p Price) Of(u openai.Usage) int64 {
 	return side(u.Prompt, p.Prompt, prompt) + side(u.Completion, p.Completion, completion) + int64(u.Units)*p.Unit + p.Request
 }
 
+// OfBatch returns the price of a usage in a batch.
+func (p Price) OfBatch(u openai.Usage) int64 {
+	return int64(math.Round(float64(p.Of(u)) * cmp.Or(p.Batch, 1)))
+}
+
 // highest has the highest price of any kind of token on each side.
 func (p Price) highest() Price {
-	most := Price{Prompt: p.Prompt, Completion: p.Completion, Unit: p.Unit, Request: p.Request}
+	most := Price{Prompt: p.Prompt, Completion: p.Completion, Unit: p.Unit, Request: p.Request, Batch: p.Batch}
 	prompt, completion := p.kinds(openai.Usage{})
 	for _, k := range prompt {
 		if k.price != nil {
@@ -130,14 +137,14 @@ func (p Price) highest() Price {
 }
 
 // Free reports whether nothing costs anything.
-func (p Price) Free() bool { return p.highest() == Price{} }
+func (p Price) Free() bool { return p.highest() == Price{Batch: p.Batch} }
 
 // Version returns a name of the price that is the same wherever it is, and the price as JSON. What costs nothing has none.
 func (p Price) Version() (name, price string) {
 	if p.Free() {
 		return "", ""
 	}
-	key := [...]int64{p.Prompt, p.Completion, p.Unit, p.Request, given(p.Cached), given(p.CacheWrite), given(p.PromptAudio), given(p.PromptImage), given(p.Reasoning), given(p.CompletionAudio), given(p.CompletionImage)}
+	key := [...]int64{p.Prompt, p.Completion, p.Unit, p.Request, given(p.Cached), given(p.CacheWrite), given(p.PromptAudio), given(p.PromptImage), given(p.Reasoning), given(p.CompletionAudio), given(p.CompletionImage), int64(p.Batch * 1e9)}
 	v, known := versions.Get(key)
 	if !known {
 		text, _ := json.Marshal(p) // of numbers
@@ -148,7 +155,7 @@ func (p Price) Version() (name, price string) {
 }
 
 // versions are those that were used last: each answer has one.
-var versions, _ = lru.New[[11]int64, [2]string](1 << 10)
+var versions, _ = lru.New[[12]int64, [2]string](1 << 10)
 
 // given returns a price that may be missing; -1 if it is.
 func given(price *int64) int64 {

@@ -297,8 +297,11 @@ func (p *Pool) most(model string, at time.Time, of func(Price) Price) (most Pric
 	for _, name := range append([]string{model}, p.fallbacks(model, "")...) {
 		for _, t := range p.of(name) {
 			price := of(t.Price.At(at))
-			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion), Unit: max(most.Unit, price.Unit), Request: max(most.Request, price.Request)}
+			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion), Unit: max(most.Unit, price.Unit), Request: max(most.Request, price.Request), Batch: max(most.Batch, cmp.Or(price.Batch, 1))}
 		}
+	}
+	if most.Batch == 1 {
+		most.Batch = 0
 	}
 	return most
 }
@@ -525,7 +528,7 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 	ask, none := p.ask, ""
 	switch {
 	case w.kept():
-		all, ask = []*target{named(w.passing.At, p.targets)}, p.forward
+		all, ask = []*target{cmp.Or(named(w.passing.At, all), named(w.passing.At, p.targets))}, p.forward
 		if all[0] == nil {
 			return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("its upstream, %q, is not served here any more", w.passing.At)}
 		}

@@ -1043,6 +1043,20 @@ func TestPrice(t *testing.T) {
 			t.Errorf("%+v: %d, and %d was reserved", c.u, got, reserved)
 		}
 	}
+	half, other := cached, cached
+	half.Batch, other.Batch = 0.5, 0.25
+	u1 := openai.Usage{Prompt: 3, Completion: 1, Cached: 1}
+	if got := [...]int64{cached.OfBatch(u1), half.OfBatch(u1), half.Of(u1), other.OfBatch(openai.Usage{Prompt: 1, Cached: 1}), half.highest().OfBatch(u1)}; got != [...]int64{16_250, 8125, 16_250, 313, 8750} {
+		t.Error(got)
+	}
+	names := map[string]bool{}
+	for _, p := range []Price{cached, half, other} {
+		name, _ := p.Version()
+		names[name] = true
+	}
+	if len(names) != 3 || !(Price{Batch: 0.5}).Free() {
+		t.Error(names)
+	}
 	u := Upstream{Terms: Terms{Price: Prices{plain}}, Prices: map[string]Prices{"small": {{Prompt: 1}}}}
 	if u.PriceOf("big")[0] != plain || u.PriceOf("small")[0] != (Price{Prompt: 1}) || (Price{}).Free() == (Price{Cached: of(1)}).Free() {
 		t.Error("prices of models")
