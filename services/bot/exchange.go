@@ -52,19 +52,21 @@ type exchange struct {
 	claim  *claim.Claim
 	entry  store.Entry
 
-	request *openai.Request
-	used    openai.Usage
-	added   int // the bound on tokens that the gateway has added; 0 is none
-	answer  *upstream.Answer
-	err     error // why the answer is missing or incomplete
-	how     cache.How
-	asked   time.Duration // the upstream's time, for a stream until its first event
-	first   time.Duration // from the request to the first byte of the answer
-	free    bool          // nothing is charged for it
-	held    budget.Grant  // of the answer
-	told    bool          // limits of the key are in the header
-	log     *loggedText   // of the answer; nil logs none
-	out     *reply.Writer // of a stream
+	request   *openai.Request
+	used      openai.Usage
+	added     int // the bound on tokens that the gateway has added; 0 is none
+	answer    *upstream.Answer
+	err       error // why the answer is missing or incomplete
+	how       cache.How
+	asked     time.Duration // the upstream's time, for a stream until its first event
+	first     time.Duration // from the request to the first byte of the answer
+	free      bool          // nothing is charged for it
+	held      budget.Grant  // of the answer
+	told      bool          // limits of the key are in the header
+	log       *loggedText   // of the answer; nil logs none
+	out       *reply.Writer // of a stream
+	unsettled *store.Object // may go on at its upstream, which says later what it has used; nil is nothing
+	counted   []store.Limit // of the coordinator's
 }
 
 // begin begins an exchange, which must be closed. It takes no copy: a stream's stack would keep the room for it.
@@ -251,6 +253,9 @@ func (x *exchange) take(ctx context.Context, r *store.Reservation, now time.Time
 		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
 	case r != nil:
 		x.tell(r.Limits, r.Used, now)
+		if !away {
+			x.counted = r.Limits
+		}
 	}
 	return nil
 }
@@ -461,7 +466,11 @@ func (x *exchange) account() {
 		terms = nil
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
-	g.stats.Ended(e)
+	if e.Outcome == store.Unfinished {
+		x.keepBill(price)
+	} else {
+		g.stats.Ended(e)
+	}
 	kept := *e // the waiting entry must not keep the request alive
 	if err := g.batch.Later(store.Record{Entry: &kept, Price: terms}); err != nil {
 		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
@@ -495,6 +504,8 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 	if a := x.answer; a != nil && (x.err == nil || a.Stream != nil) {
 		e.Upstream, e.Model, e.Attempts = a.Upstream, a.Model, int64(a.Attempts)
 		switch {
+		case x.unsettled != nil && (a.Reply.Pending || a.Stream != nil && a.Stream.Continues()):
+			e.Outcome = store.Unfinished
 		case x.err == nil && gone:
 			e.Outcome = outcomeDrained
 		case x.err == nil:

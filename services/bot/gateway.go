@@ -23,6 +23,7 @@
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
 //	operations.go endpoints that are passed on, and objects.go those about what upstreams keep
+//	settle.go    estimates that are replaced when an upstream has ended its work
 //	auth.go      credentials, logins, and issuers of tokens
 //	operators.go who may use the admin listener
 //	logins.go    how often a wrong key may be tried
@@ -128,9 +129,11 @@ type Gateway struct {
 	running answer.Registry
 	recall  *recall.Recall // nil remembers no conversation
 	capacity
-	claims *claim.Claims
-	seeds  *memory.Coordinator // counts limits in this process; nil if a store does
-	asking upstream.Config     // of all pools, without what SIGHUP reads again
+	claims  *claim.Claims
+	began   time.Time
+	process string              // tells it from others that count limits; "" is with Redis
+	seeds   *memory.Coordinator // counts limits in this process; nil if a store does
+	asking  upstream.Config     // of all pools, without what SIGHUP reads again
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -147,7 +150,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, rules: intent.Default(), parts: cfg.Parts.orOwn(), issuers: map[string]trusted{}, logins: newLoginLimiter(), capacity: newCapacity(&cfg)}
+	g := &Gateway{cfg: cfg, rules: intent.Default(), parts: cfg.Parts.orOwn(), issuers: map[string]trusted{}, logins: newLoginLimiter(), began: time.Now(), capacity: newCapacity(&cfg)}
 	g.alive, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.answering, g.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
@@ -319,8 +322,9 @@ func (g *Gateway) openMetrics() error {
 	return nil
 }
 
-// openBackground starts what goes on in the archive. Only in one that outlives the gateway are parts of answers of use.
+// openBackground starts what goes on without requests. Only in an archive that outlives the gateway are parts of answers of use.
 func (g *Gateway) openBackground() error {
+	g.untilClose(func() { wait.Every(g.alive, settleEvery, func() { g.settleDue(time.Now()) }) })
 	if g.cfg.Archive != ArchiveMemory {
 		g.untilClose(func() { wait.Every(g.alive, noteEvery, g.noteDeliveries) })
 	}
@@ -406,7 +410,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		g.atClose(func(context.Context) error { return g.redis.Close() })
 		coordinator = g.redis
 	} else {
-		g.seeds = memory.NewCoordinator(rememberedSessions)
+		g.seeds, g.process = memory.NewCoordinator(rememberedSessions), store.NewID()
 		coordinator = g.seeds
 	}
 	g.claims = claim.New(g.alive, claim.Config{

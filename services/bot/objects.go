@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -105,8 +103,8 @@ func (g *Gateway) note(o store.Object, change func(context.Context) error) {
 	}
 }
 
-// forget notes that an object is gone.
-func (g *Gateway) forget(o store.Object) {
+// dropObject notes that an object is gone.
+func (g *Gateway) dropObject(o store.Object) {
 	g.note(o, func(ctx context.Context) error { return g.archive.Forget(ctx, o) })
 }
 
@@ -144,6 +142,9 @@ func (m *modelCall) keepAnswer(id string, said []byte) {
 	o := m.who.own(openai.Response, id)
 	o.Upstream, o.Model = m.answer.Upstream, m.answer.Model
 	m.g.keepMade(o, true, made)
+	if m.request.Background && validName(id) {
+		m.unsettled = &o
+	}
 }
 
 // read reads the request, and finds the object.
@@ -207,16 +208,18 @@ func (c *objectCall) gather() *reply.Refusal {
 
 // passing returns a request about the object.
 func (c *objectCall) passing(method, path string) *upstream.Passing {
-	path = strings.NewReplacer("{id}", url.PathEscape(c.object.ID), "{part}", c.r.PathValue("part")).Replace(path)
-	f := &upstream.Passing{Request: c.request, At: c.object.Upstream, Method: method, Path: path, Type: "application/json", Beta: c.operation.Beta}
-	if f.Body = func(string) (io.Reader, int64) { return bytes.NewReader(c.sent), int64(len(c.sent)) }; c.upload != nil {
+	f := passing(c.object, c.request, method, strings.Replace(path, "{part}", c.r.PathValue("part"), 1), c.sent)
+	if f.Beta = c.operation.Beta; c.upload != nil {
 		f.Type, f.Body = c.upload.kind, func(string) (io.Reader, int64) { return c.upload.body("") }
 	}
 	return f
 }
 
-// upstream passes the request on.
+// upstream passes the request on. What is deleted cannot be looked at afterwards.
 func (c *objectCall) upstream() *reply.Refusal {
+	if c.operation.Deletes() && c.object.Bill != "" {
+		c.g.look(c.object)
+	}
 	c.forward(c.passing(c.operation.Method, c.operation.Path+"?"+c.r.URL.Query().Encode()))
 	return nil
 }
@@ -244,7 +247,7 @@ func (c *objectCall) list() *reply.Refusal {
 	for _, c.object = range all[:min(most, maxListed, len(all))] {
 		c.forward(c.passing(http.MethodGet, c.operation.Path+"/{id}"))
 		if failed := (*upstream.Error)(nil); errors.As(c.err, &failed) && failed.Status == http.StatusNotFound {
-			g.forget(c.object)
+			g.dropObject(c.object)
 			continue
 		}
 		if _ = c.deliver(); c.err != nil || c.out != nil {
@@ -266,7 +269,9 @@ func (c *objectCall) record() *reply.Refusal {
 		failed.Usage = &c.estimate // the batch may have been made
 	case c.err != nil || c.operation.Contents:
 	case c.operation.Deletes():
-		c.g.forget(c.object)
+		c.g.dropObject(c.object)
+	case c.whole == nil && c.object.Bill != "": // a stream, whose client has its end already
+		defer c.g.look(c.object)
 	default:
 		c.answer.Usage = c.estimate
 		c.made()
@@ -274,13 +279,16 @@ func (c *objectCall) record() *reply.Refusal {
 	return c.finish()
 }
 
-// made keeps an object that the upstream has made, and what it has.
+// made keeps an object that the upstream has made, and what it has. It settles one that has ended.
 func (c *objectCall) made() {
-	var said struct {
-		ID string `json:"id"`
-	}
+	var said openai.State
 	_ = c.g.parts.Codec.JSON.Unmarshal(c.whole, &said) // a stream, which has none
 	isNew := c.object.ID == ""
 	c.object.ID = cmp.Or(c.object.ID, said.ID)
 	c.g.keepMade(c.object, isNew, openai.Made(c.object.Kind, c.whole))
+	if !isNew {
+		c.g.settle(c.object, said, said.Usage())
+	} else if c.object.Kind == openai.Batch && validName(said.ID) {
+		c.unsettled, c.answer.Reply.Pending = &c.object, true
+	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 )
@@ -98,6 +99,31 @@ func (o *Operation) Many() bool { return !strings.Contains(o.Path, "{id}") }
 // Deletes reports whether an operation deletes an object.
 func (o *Operation) Deletes() bool {
 	return o.Method == http.MethodDelete && strings.HasSuffix(o.Path, "{id}")
+}
+
+// A State is what an upstream says of a response or a batch that it keeps.
+type State struct {
+	ID     string          `json:"id"`
+	Status string          `json:"status"`
+	Output string          `json:"output_file_id"` // of a batch, as are Errors
+	Errors string          `json:"error_file_id"`
+	Used   json.RawMessage `json:"usage"`
+}
+
+// Usage returns its usage; nil if the upstream does not say. Some servers that do not count say 0.
+func (s State) Usage() *Usage {
+	if u := usageOf(s.Used); u != nil && u.Total() > 0 {
+		return u
+	}
+	return nil
+}
+
+// Complete reports whether it has ended with an answer.
+func (s State) Complete() bool { return s.Status == "completed" || s.Status == "incomplete" }
+
+// Ended reports whether it uses nothing more.
+func (s State) Ended() bool {
+	return s.Complete() || s.Status == "failed" || s.Status == "cancelled" || s.Status == "expired"
 }
 
 // IsKept reports whether the upstream keeps the answer.

@@ -38,6 +38,12 @@ func (u Usage) Kinds() string {
 // Total returns the sum.
 func (u Usage) Total() int { return u.Prompt + u.Completion }
 
+// Plus returns the sum of two usages.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{u.Prompt + v.Prompt, u.Completion + v.Completion, u.Cached + v.Cached, u.CacheWrite + v.CacheWrite, u.PromptAudio + v.PromptAudio, u.PromptImage + v.PromptImage,
+		u.Reasoning + v.Reasoning, u.CompletionAudio + v.CompletionAudio, u.CompletionImage + v.CompletionImage, u.Units + v.Units, u.Estimated || v.Estimated}
+}
+
 // maxCount bounds an accepted number of tokens, or of a choice.
 const maxCount = 1 << 30
 

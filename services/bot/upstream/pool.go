@@ -1471,10 +1471,15 @@ func (s *Stream) Usage() openai.Usage {
 		return *u
 	}
 	u := s.Progress()
-	if s.call.request.Background && !s.done && s.event.Failed.Message == "" {
+	if s.Continues() {
 		return soFar(u, s.call.request, s.call.request.MaxCompletion())
 	}
 	return u
+}
+
+// Continues reports whether the answer goes on at its upstream, in the background, although the stream has ended.
+func (s *Stream) Continues() bool {
+	return s.call.request.Background && !s.done && s.event.Failed.Message == ""
 }
 
 // Progress returns the usage of the parts that have come. It may be called from any goroutine.
