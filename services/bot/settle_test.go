@@ -39,7 +39,7 @@ func (b *bed) counts(what string, tokens, money int64) {
 	b.t.Helper()
 	b.settled()
 	u, err := b.usageOf(b.t.Context(), b.live.Load().payers["key"], time.Now())
-	if err != nil || *u.Limits[0].Used != tokens || *u.Limits[1].Used != money {
+	if err != nil || u.Limits[0].Used != tokens || *u.Limits[1].Used != money {
 		b.t.Errorf("%s: %d tokens and %d, %v, want %d and %d", what, *u.Limits[0].Used, *u.Limits[1].Used, err, tokens, money)
 	}
 }
