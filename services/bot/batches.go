@@ -64,7 +64,7 @@ func (c *objectCall) readLine(text []byte, own *string) ([]byte, *reply.Refusal)
 	if refused := g.decode(text, strict.Names("custom_id", "method", "url", "body"), &line); refused != nil {
 		return nil, refused
 	}
-	q, err := g.parts.Codec.ParseCall(&openai.Operation{Path: strings.TrimPrefix(line.URL, "/v1"), Answers: true}, line.Body)
+	q, err := g.parts.Codec.ParseCall(&openai.Operation{Path: strings.TrimPrefix(line.URL, "/v1"), Answers: true}, "", line.Body)
 	switch {
 	case err != nil:
 		return nil, badField(err)

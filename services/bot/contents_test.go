@@ -73,7 +73,7 @@ func TestContents(t *testing.T) {
 	}{
 		{"/v1/models/a/dyno:1:generateContent", toContent, `"status":"UNAUTHENTICATED"`, 401},
 		{"/v1/models/other:generateContent?key=" + secretOf("key"), toContent, `"status":"NOT_FOUND"`, 404},
-		{"/v1/models/a/dyno:1:embedContent?key=" + secretOf("key"), toContent, `nothing is served by POST /v1/models/a/dyno:1:embedContent","status":"NOT_FOUND"`, 404},
+		{"/v1/models/a/dyno:1:predict?key=" + secretOf("key"), toContent, `nothing is served by POST /v1/models/a/dyno:1:predict"`, 404},
 		{"/v1/models/a/dyno:1:streamGenerateContent?key=" + secretOf("key"), toContent, `"alt: want sse`, 400},
 		{"/v1/models/a/dyno:1:generateContent?key=" + secretOf("key"), `{"contents":1}`, `"contents: must be there`, 400},
 		{"/v1/models/a/dyno:1:generateContent?key=" + secretOf("key"), strings.Replace(toContent, "{", `{"generationConfig":{"maxOutputTokens":9999},`, 1), `this request may use 1`, 400},

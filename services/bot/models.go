@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dyno/services/bot/answer"
@@ -75,6 +76,9 @@ func (g *Gateway) contents(w http.ResponseWriter, r *http.Request) *reply.Refusa
 	case ":countTokens":
 		e = openai.ContentTokens
 	default:
+		if i := slices.IndexFunc(openai.Operations, func(o *openai.Operation) bool { return o.HasModel() && o.Path == method }); i >= 0 {
+			return g.operate(w, r, openai.Operations[i], model)
+		}
 		return nothingServed(r)
 	}
 	return g.serve(w, r, e, func(body []byte) (*openai.Request, error) {

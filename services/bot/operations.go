@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/services/bot/answer"
+	"dyno/services/bot/dialect/embedding"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
@@ -19,15 +20,16 @@ import (
 type operationCall struct {
 	exchange
 	operation *openai.Operation
+	model     string // of a path of Google's; "" is in the body
 	call      *openai.Call
 	upload    *upload // nil for JSON
 	meter     openai.Meter
 	whole     []byte // an answer that is masked
 }
 
-// operate serves an operation.
-func (g *Gateway) operate(w http.ResponseWriter, r *http.Request, o *openai.Operation) *reply.Refusal {
-	c := &operationCall{operation: o}
+// operate serves an operation. model is that of a path of Google's.
+func (g *Gateway) operate(w http.ResponseWriter, r *http.Request, o *openai.Operation, model string) *reply.Refusal {
+	c := &operationCall{operation: o, model: model}
 	c.begin(g, w, r, o.Name)
 	defer c.close()
 	defer func() { c.upload.free() }()
@@ -54,7 +56,7 @@ func (c *operationCall) read() *reply.Refusal {
 	} else {
 		body, masked := g.in.JSON(c.body.B)
 		g.stats.Masked("in", masked)
-		c.call, err = g.parts.Codec.ParseCall(c.operation, body)
+		c.call, err = g.parts.Codec.ParseCall(c.operation, c.model, body)
 	}
 	if err != nil {
 		return badField(err)
@@ -115,14 +117,16 @@ func (c *operationCall) reserveUse(most openai.Usage) *reply.Refusal {
 
 // upstream passes the request on, and waits for the first byte of the answer.
 func (c *operationCall) upstream() *reply.Refusal {
-	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Type: "application/json", Body: func(model string) (io.Reader, int64) {
+	f := &upstream.Passing{Request: c.request, Path: c.operation.Path, Form: embedding.Of(c.operation.Path), Type: "application/json", Body: func(model string) (io.Reader, int64) {
 		body := c.call.Body(model)
 		return bytes.NewReader(body), int64(len(body))
 	}}
 	if c.upload != nil {
 		f.Type, f.Body = c.upload.kind, c.upload.body
 	}
-	if c.r.URL.RawQuery != "" {
+	if c.operation.HasModel() { // the query may have the key
+		f.Path = "/embeddings"
+	} else if c.r.URL.RawQuery != "" {
 		f.Path += "?" + c.r.URL.RawQuery
 	}
 	c.forward(f)
@@ -157,9 +161,12 @@ func (c *operationCall) deliver() *reply.Refusal {
 	}()
 	kind := passed.Header.Get("Content-Type")
 	whole := strings.HasPrefix(kind, "application/json")
-	if (c.g.out != nil || about && !c.operation.Contents) && whole {
+	if (c.g.out != nil || about && !c.operation.Contents) && whole || passed.Translate != nil {
 		var body []byte
-		if body, c.err = passed.ReadWhole(c.g.cfg.Upstream.MaxAnswerBytes, &c.held, &c.meter); c.err == nil {
+		if body, c.err = passed.ReadWhole(c.g.cfg.Upstream.MaxAnswerBytes, &c.held, &c.meter); c.err == nil && passed.Translate != nil {
+			body, c.err = passed.Translate(body, c.meter.Usage(c.call))
+		}
+		if c.err == nil {
 			var masked int
 			c.whole, masked = c.g.out.JSON(body)
 			c.g.stats.Masked("out", masked)

@@ -171,7 +171,7 @@ func TestOperationRefusals(t *testing.T) {
 		c.Keys[1].Models = []string{"dyno-2"}
 		c.Upstream.Upstreams[0].Models["dyno-2"] = "own-2"
 		other := upstream.DefaultUpstream()
-		other.Name, other.URL, other.Dialect, other.Models = "gemini", c.Upstream.Upstreams[0].URL, upstream.Gemini, map[string]string{"dyno-3": "g"}
+		other.Name, other.URL, other.Dialect, other.Models = "ollama", c.Upstream.Upstreams[0].URL, upstream.Ollama, map[string]string{"dyno-3": "g"}
 		c.Upstream.Upstreams = append(c.Upstream.Upstreams, other)
 	})
 	for _, c := range []struct {

@@ -132,7 +132,9 @@ func (g *Gateway) routes() http.Handler {
 	handle("POST /v1/messages/count_tokens", "count_tokens", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Tokens) })
 	handle("POST /v1/models/{call...}", "contents", g.contents)
 	for _, o := range openai.Operations {
-		handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o) })
+		if !o.HasModel() { // contents serves others
+			handle("POST /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.operate(w, r, o, "") })
+		}
 	}
 	for _, o := range openai.Kept {
 		handle(o.Method+" /v1"+o.Path, o.Name, func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.about(w, r, o) })

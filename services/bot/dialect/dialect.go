@@ -74,8 +74,8 @@ func (e *Unsaid) Error() string {
 }
 
 // Fit checks that a server can express the request. It returns the request without the features to drop that the
-// server does not have; dropped lists them. The error is an *Unsaid.
-func (r *Request) Fit(s Server, drop []Feature) (fitting *Request, dropped []Use, err error) {
+// server does not have; dropped lists their fields. The error is an *Unsaid.
+func (r *Request) Fit(s Capable, drop []Feature) (fitting *Request, dropped []string, err error) {
 	fitting = r
 	for _, u := range r.uses {
 		if s.Says(u.Feature) {
@@ -89,7 +89,7 @@ func (r *Request) Fit(s Server, drop []Feature) (fitting *Request, dropped []Use
 			fitting = &c
 		}
 		drops[u.Feature](fitting)
-		dropped = append(dropped, u)
+		dropped = append(dropped, u.Field)
 	}
 	return fitting, dropped, nil
 }
@@ -290,11 +290,16 @@ type Writer interface {
 	Append(b []byte, e *Event) []byte
 }
 
-// A Server is the form of a kind of server.
-type Server interface {
+// Capable is what a form can express.
+type Capable interface {
 	// Name is the dialect's name.
 	Name() string
 	Says(f Feature) bool
+}
+
+// A Server is the form of a kind of server.
+type Server interface {
+	Capable
 	// AppendRequest writes a request that has only features that the server has; model is the server's own name.
 	AppendRequest(b []byte, r *Request, model string) ([]byte, error)
 	// Path returns the path and the query below the provider's URL.

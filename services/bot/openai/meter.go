@@ -37,7 +37,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 // find returns whether read accepts a member of that name, which it tries from the last one on.
 func (m *Meter) find(name string, read func(value []byte) bool) bool {
 	for _, part := range [][]byte{m.tail, m.head} {
-		for value := range valuesOf(part, name) {
+		for _, value := range valuesOf(part, name) {
 			if read(value) {
 				return true
 			}
@@ -63,17 +63,17 @@ func (m *Meter) Progress(q *Call) Usage {
 // a token for each event.
 func (m *Meter) Usage(q *Call) Usage {
 	u, o := m.Progress(q), q.Operation
-	told := func(v Usage) bool {
-		v.Units = u.Units
-		u = v
-		return true
+	told := func(v *Usage) bool {
+		if v != nil {
+			v.Units = u.Units
+			u = *v
+		}
+		return v != nil
 	}
 	n := 0
-	if !m.find("usage", func(value []byte) bool {
-		v := usageOf(value)
-		return v != nil && told(*v)
-	}) && !o.Answers && m.find("total_tokens", func(value []byte) bool { return amount(value, &n) }) {
-		told(Usage{Prompt: n})
+	if !m.find("usage", func(value []byte) bool { return told(usageOf(value)) }) && !m.find("usageMetadata", func(value []byte) bool { return told(contentUsage(value)) }) &&
+		!o.Answers && m.find("total_tokens", func(value []byte) bool { return amount(value, &n) }) {
+		told(&Usage{Prompt: n})
 	}
 	switch units := func(value []byte) bool { return amount(value, &u.Units) }; o.Unit {
 	case Documents:

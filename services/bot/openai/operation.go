@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"dyno/internal/strict"
@@ -22,10 +24,11 @@ const (
 	Documents  Unit = "documents"
 )
 
-// An Operation is one of OpenAI's endpoints whose requests and answers pass as they are, apart from the model's name.
+// An Operation is an endpoint whose requests and answers pass as they are, apart from the model's name. Those of embeddings
+// are translated for an upstream of another form.
 type Operation struct {
 	Name string // in the ledger and in metrics
-	Path string // below a base URL that ends in /v1
+	Path string // below a base URL that ends in /v1; of the Gemini API, the end of a path that has the model, with its colon
 	Unit Unit
 	// Upload says that the body is a form, multipart/form-data. That of others is one JSON object.
 	Upload bool
@@ -42,6 +45,8 @@ type Operation struct {
 var Operations = []*Operation{
 	{Name: "completions", Path: "/completions", Answers: true},
 	{Name: "embeddings", Path: "/embeddings"},
+	{Name: "embed_content", Path: ":embedContent"},
+	{Name: "batch_embed_contents", Path: ":batchEmbedContents"},
 	{Name: "moderations", Path: "/moderations"},
 	{Name: "rerank", Path: "/rerank", Unit: Documents},
 	{Name: "images", Path: "/images/generations", Unit: Images, Answers: true},
@@ -51,6 +56,9 @@ var Operations = []*Operation{
 	{Name: "transcriptions", Path: "/audio/transcriptions", Unit: Seconds, Upload: true, Answers: true},
 	{Name: "translations", Path: "/audio/translations", Unit: Seconds, Upload: true, Answers: true},
 }
+
+// HasModel reports whether the path has the model's name.
+func (o *Operation) HasModel() bool { return o.Path[0] == ':' }
 
 // A Call is a request of an operation.
 type Call struct {
@@ -62,6 +70,7 @@ type Call struct {
 
 	codec  Codec
 	fields map[string]json.RawMessage
+	body   []byte // of the Gemini API
 }
 
 // Bounds and defaults of calls.
@@ -85,7 +94,7 @@ func (c Codec) ParseForm(o *Operation, form map[string]string, size int64) (*Cal
 			fields[name] = c.appendString(nil, value)
 		}
 	}
-	q, err := c.ParseCall(o, c.encode(fields))
+	q, err := c.ParseCall(o, "", c.encode(fields))
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +104,8 @@ func (c Codec) ParseForm(o *Operation, form map[string]string, size int64) (*Cal
 	return q, nil
 }
 
-// ParseCall reads the body of a call. The error is a *RequestError.
-func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
+// ParseCall reads the body of a call; model is that of the path, if it has one. The error is a *RequestError.
+func (c Codec) ParseCall(o *Operation, model string, body []byte) (*Call, error) {
 	var fault *strict.Error
 	if err := strict.Check(body, callMembers); errors.As(err, &fault) {
 		return nil, &RequestError{"body", fault.Error()}
@@ -115,7 +124,9 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 	if err := errors.Join(c.JSON.Unmarshal(body, &q.fields), c.JSON.Unmarshal(body, &v)); err != nil {
 		return nil, &RequestError{"body", "want a call of " + o.Path + ": " + err.Error()}
 	}
-	q.Model, q.Stream = v.Model, v.Stream
+	if q.Model, q.Stream = v.Model, v.Stream; o.HasModel() {
+		q.Model, q.body = model, body
+	}
 	most, several := 0, max(v.N, v.BestOf, 1)
 	if o.Path == "/completions" {
 		most = completionTokens
@@ -126,16 +137,24 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 		}
 	}
 	switch {
-	case v.Model == "" || len(v.Model) > maxModel:
+	case q.Model == "" || len(q.Model) > maxModel:
 		return nil, &RequestError{"model", fmt.Sprintf("must have 1 to %d bytes", maxModel)}
 	case v.N < 0 || v.BestOf < 0 || several > maxImages:
 		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxImages)}
 	case most < 0 || most > maxTokens:
 		return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 0 to %d", maxTokens)}
 	}
+	for _, name := range valuesOf(q.body, "model") {
+		if strings.TrimPrefix(c.textOf(name), "models/") != model {
+			return nil, &RequestError{"model", "want that of the path, models/" + model}
+		}
+	}
 	u := &q.Estimate
 	for _, name := range []string{"prompt", "input", "query", "documents", "messages", "instructions", "tools"} {
 		u.Prompt += estimateTokens(q.fields[name])
+	}
+	for _, text := range valuesOf(q.body, "text") {
+		u.Prompt += estimateTokens(text)
 	}
 	switch o.Unit {
 	case Images:
@@ -157,10 +176,16 @@ func (c Codec) ParseCall(o *Operation, body []byte) (*Call, error) {
 	return q, nil
 }
 
-var callMembers = strict.Names("model", "stream", "n", "best_of", "max_tokens", "max_completion_tokens", "max_output_tokens", "prompt", "input", "query", "documents", "messages", "instructions", "tools")
+var callMembers = strict.Names("model", "stream", "n", "best_of", "max_tokens", "max_completion_tokens", "max_output_tokens", "prompt", "input", "query", "documents", "messages", "instructions", "tools", "content", "requests")
 
 // Body returns the body with an upstream's name of the model.
 func (q *Call) Body(model string) []byte {
+	if b := q.body; b != nil {
+		for at, name := range valuesOf(q.body, "model") {
+			b = slices.Concat(b[:at], q.codec.appendString(nil, "models/"+model), b[at+len(name):])
+		}
+		return b
+	}
 	fields := maps.Clone(q.fields)
 	fields["model"] = q.codec.appendString(nil, model)
 	return q.codec.encode(fields)

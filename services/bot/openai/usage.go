@@ -125,7 +125,7 @@ func LastUsage(e Endpoint, end []byte) *Usage {
 	case Contents:
 		parse, field = contentUsage, "usageMetadata"
 	}
-	for value := range valuesOf(end, field) {
+	for _, value := range valuesOf(end, field) {
 		if u := parse(value); u != nil {
 			return u
 		}
@@ -137,7 +137,7 @@ func LastUsage(e Endpoint, end []byte) *Usage {
 func Words(part []byte, names ...string) (list []string) {
 	const most = 128 // bytes of one
 	for _, name := range names {
-		for value := range valuesOf(part, name) {
+		for _, value := range valuesOf(part, name) {
 			if text := textValue(value); text != "" && len(text) <= most {
 				list = append(list, text)
 			}
@@ -147,10 +147,10 @@ func Words(part []byte, names ...string) (list []string) {
 	return list
 }
 
-// valuesOf yields the values of an answer's members of one name, the last one first. The answer may be cut anywhere.
-func valuesOf(part []byte, name string) iter.Seq[[]byte] {
+// valuesOf yields the values of members of one name, and where they begin, the last one first. The JSON may be cut anywhere.
+func valuesOf(part []byte, name string) iter.Seq2[int, []byte] {
 	quoted := []byte(strconv.Quote(name))
-	return func(yield func([]byte) bool) {
+	return func(yield func(int, []byte) bool) {
 		for end := part; ; {
 			at := bytes.LastIndex(end, quoted)
 			if at < 0 {
@@ -159,7 +159,7 @@ func valuesOf(part []byte, name string) iter.Seq[[]byte] {
 			w := scanner{b: part, at: at + len(quoted)}
 			if w.next(':') {
 				w.blanks()
-				if begin := w.at; w.skip() && !yield(part[begin:w.at]) {
+				if begin := w.at; w.skip() && !yield(begin, part[begin:w.at]) {
 					return
 				}
 			}

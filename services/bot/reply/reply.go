@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,16 +32,14 @@ func Refuse(status int, code, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// googleCalls are the ends of paths of the Gemini API, also of those that are not served.
-var googleCalls = []string{"generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"}
-
-// FormOf returns an endpoint with the form in which errors at a path are written.
+// FormOf returns an endpoint with the form in which errors at a path are written. Google's calls, also those that are not
+// served, end like :generateContent.
 func FormOf(path string) openai.Endpoint {
 	call := path[strings.LastIndexByte(path, ':')+1:]
 	switch {
 	case strings.HasPrefix(path, "/v1"+openai.Messages.Path()):
 		return openai.Messages
-	case strings.HasPrefix(path, "/v1"+openai.Contents.Path()) && slices.Contains(googleCalls, call):
+	case strings.HasPrefix(path, "/v1"+openai.Contents.Path()) && (call == "countTokens" || strings.HasSuffix(strings.TrimSuffix(call, "s"), "Content")):
 		return openai.Contents
 	}
 	return openai.Chat

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,12 +14,13 @@ import (
 	"time"
 
 	"dyno/services/bot/budget"
+	"dyno/services/bot/dialect/embedding"
 	"dyno/services/bot/openai"
 	"dyno/services/internal/trace"
 )
 
 // A Passing is a request that passes to an upstream as it is, apart from the model's name. Only upstreams of OpenAI's
-// own dialects get it.
+// own dialects get it, or, of embeddings, those that have them.
 type Passing struct {
 	// Request has the model, whether the answer is a stream, and an estimate of the tokens.
 	Request *openai.Request
@@ -26,6 +28,8 @@ type Passing struct {
 	Path    string // below the URL of a provider, with its query
 	Type    string // of the body
 	Beta    string // the header field OpenAI-Beta; "" is none
+	// Form is that of a request for embeddings, which is translated for an upstream of another one.
+	Form embedding.Form
 	// At is the deployment that keeps what the request is about, and alone gets it; "" asks those of the model.
 	At string
 	// Body returns the body with an upstream's name of the model, and its length. It is called for each attempt. A body
@@ -36,6 +40,8 @@ type Passing struct {
 // A Passed is the answer to a Passing, for one goroutine. Errors are as those of Forward.
 type Passed struct {
 	Header http.Header
+	// Translate returns a whole answer of this usage in the client's form; nil passes it as it is.
+	Translate func(body []byte, u openai.Usage) ([]byte, error)
 
 	call     *call
 	model    string
@@ -70,9 +76,11 @@ func (p *Pool) Keeper(model string, may func(model string) bool) (at, own string
 	return t.Name, t.own(model)
 }
 
-// passing returns the deployments that get requests as they are.
-func passing(all []*target) []*target {
-	return slices.DeleteFunc(slices.Clone(all), func(t *target) bool { return !t.provider.vendor.passes })
+// takers returns the deployments that get a request.
+func (f *Passing) takers(all []*target) []*target {
+	return slices.DeleteFunc(slices.Clone(all), func(t *target) bool {
+		return f.Form == embedding.None && !t.provider.vendor.passes || f.Form != embedding.None && t.provider.vendor.embeds == embedding.None
+	})
 }
 
 // forward asks one upstream.
@@ -81,10 +89,11 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	c := p.newCall(ctx, s, again, w)
 	defer func() { c.endFailed(ctx, failure) }()
 	model := t.own(w.model)
-	if failure := c.locate(t, t.passPath(f, model)); failure != nil {
+	send, failure := c.address(f, model)
+	if failure != nil {
 		return nil, failure
 	}
-	body, length := f.Body(model)
+	body, length := send(model)
 	if length == 0 {
 		body = http.NoBody
 	}
@@ -94,7 +103,7 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	}
 	req.URL, req.Host, req.ContentLength = c.to, c.to.Host, length
 	req.GetBody = func() (io.ReadCloser, error) {
-		again, _ := f.Body(model)
+		again, _ := send(model)
 		return io.NopCloser(again), nil
 	}
 	req.Header.Set("Content-Type", f.Type)
@@ -121,13 +130,41 @@ func (p *Pool) forward(ctx context.Context, s slot, again bool, w *want) (_ *Ans
 	if _, err := a.text.Peek(1); err != nil && !errors.Is(err, io.EOF) {
 		return nil, c.fault(err)
 	}
+	if form, own := f.Form, t.provider.vendor.embeds; c.embeds != nil {
+		a.Translate = func(body []byte, u openai.Usage) ([]byte, error) {
+			vectors, err := own.ReadAnswer(c.embeds, body)
+			if err != nil {
+				return nil, a.failed(c.fault(err))
+			}
+			return form.AppendAnswer(nil, c.embeds, vectors, u), nil
+		}
+	}
 	c.started.Store(true)
 	c.timer.Stop()
 	t.took(time.Since(began))
 	if c.decides() { // others must not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passedOn(resp.Header), Passed: a}, nil
+	return &Answer{Upstream: t.Name, Prices: t.Price, Header: passedOn(resp.Header), Dropped: c.dropped, Passed: a}, nil
+}
+
+// address sets the URL of a request to a model, and returns its body in the deployment's form.
+func (c *call) address(f *Passing, model string) (func(model string) (io.Reader, int64), *Error) {
+	t, form, send := c.target, f.Form, f.Body
+	if own := t.provider.vendor.embeds; form != embedding.None && (form == embedding.OpenAI) != (own == embedding.OpenAI) {
+		from, _ := send(f.Request.Model)
+		said, _ := io.ReadAll(from) // it is in memory
+		r, err := form.ReadRequest(said)
+		if err == nil {
+			r.Request, c.dropped, err = r.Fit(own, t.drop)
+		}
+		if err != nil {
+			return nil, unfit(err)
+		}
+		body := own.AppendRequest(nil, r, model)
+		c.embeds, form, send = r, own, func(string) (io.Reader, int64) { return bytes.NewReader(body), int64(len(body)) }
+	}
+	return send, c.locate(t, cmp.Or(form.Path(model), t.passPath(f, model)))
 }
 
 // passPath returns the path for a request.

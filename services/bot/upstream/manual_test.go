@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dyno/services/bot/dialect"
+	"dyno/services/bot/dialect/embedding"
 )
 
 var update = flag.Bool("update", false, "write the manual's table of dialects")
@@ -39,6 +40,11 @@ func TestManual(t *testing.T) {
 		}
 		table.WriteString("\n")
 	}
+	table.WriteString("| | [embeddings](bot-api.md#embeddings) |")
+	for _, d := range order {
+		table.WriteString(map[bool]string{true: " yes |", false: " no |"}[vendors[d].embeds != embedding.None])
+	}
+	table.WriteString("\n")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

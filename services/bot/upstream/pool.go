@@ -536,7 +536,7 @@ func (p *Pool) askModel(ctx context.Context, w *want, last *Error) (*Answer, *Er
 			bound = 1 // what is made twice is paid twice
 		}
 	case w.passing != nil:
-		all, ask, none = passing(all), p.forward, fmt.Sprintf("no upstream of the model %q has this endpoint", w.model)
+		all, ask, none = w.passing.takers(all), p.forward, fmt.Sprintf("no upstream of the model %q has this endpoint", w.model)
 	case w.request.Endpoint.Counts():
 		all = p.counting(w.request.Endpoint, w.model)
 	}
@@ -1139,7 +1139,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 		e.Type, e.Code = "", "" // a client would relate it to its own account
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
-		if c.client != nil { // the client knows its own form only
+		if c.client != nil || c.embeds != nil { // the client knows its own form only
 			body = []byte{}
 		}
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dyno/services/bot/dialect"
+	"dyno/services/bot/dialect/embedding"
 	"dyno/services/bot/openai"
 )
 
@@ -24,7 +25,8 @@ type question struct {
 	// client is the form to which the answer is translated; nil passes it as it is.
 	client  dialect.Client
 	request *dialect.Request
-	dropped []string // the client's fields that the upstream does not get
+	embeds  *embedding.Request // that is translated; nil passes it as it is
+	dropped []string           // the client's fields that the upstream does not get
 }
 
 // question returns what a deployment is asked. The error is that of a request that its dialect cannot express.
@@ -51,13 +53,9 @@ func (t *target) question(w *want, options bool) (*question, *Error) {
 	if w.unread != nil {
 		return nil, unfit(w.unread)
 	}
-	var dropped []dialect.Use
 	var err error
-	if q.request, dropped, err = w.neutral.Fit(t.form, t.drop); err != nil {
+	if q.request, q.dropped, err = w.neutral.Fit(t.form, t.drop); err != nil {
 		return nil, unfit(err)
-	}
-	for _, u := range dropped {
-		q.dropped = append(q.dropped, u.Field)
 	}
 	if q.body, err = t.form.AppendRequest(nil, q.request, model); err != nil {
 		return nil, unfit(err)

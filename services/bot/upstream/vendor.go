@@ -8,6 +8,7 @@ import (
 
 	"dyno/services/bot/dialect"
 	"dyno/services/bot/dialect/chat"
+	"dyno/services/bot/dialect/embedding"
 	"dyno/services/bot/dialect/gemini"
 	"dyno/services/bot/dialect/messages"
 	"dyno/services/bot/dialect/ollama"
@@ -35,6 +36,7 @@ type vendor struct {
 	header map[string]string // that each request needs
 	native []openai.Endpoint // whose requests and answers pass as they are
 	passes bool              // it has OpenAI's other endpoints, or some of them
+	embeds embedding.Form    // None has no embeddings
 	keeps  bool              // it keeps files and batches, too
 	lines  bool              // streams are lines of JSON
 	known  string            // its name in OpenTelemetry's conventions; "" is that of the dialect
@@ -44,17 +46,17 @@ type vendor struct {
 
 var vendors = map[Dialect]vendor{
 	OpenAI: {
-		url: "https://api.openai.com/v1", passes: true, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
+		url: "https://api.openai.com/v1", passes: true, embeds: embedding.OpenAI, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.OpenAI}) },
 	},
 	Azure: {
-		key: "Api-Key", known: "azure.ai.openai", passes: true, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
+		key: "Api-Key", known: "azure.ai.openai", passes: true, embeds: embedding.OpenAI, keeps: true, native: []openai.Endpoint{openai.Chat, openai.Responses},
 		form: func(s Server, _ Deployment) dialect.Server {
 			return chat.New(chat.Options{Variant: chat.Azure, APIVersion: s.Query[apiVersion]})
 		},
 	},
 	VLLM: {
-		passes: true, native: []openai.Endpoint{openai.Chat},
+		passes: true, embeds: embedding.OpenAI, native: []openai.Endpoint{openai.Chat},
 		form: func(Server, Deployment) dialect.Server { return chat.New(chat.Options{Variant: chat.VLLM}) },
 	},
 	Anthropic: {
@@ -63,8 +65,8 @@ var vendors = map[Dialect]vendor{
 	},
 	Gemini: {
 		url: "https://generativelanguage.googleapis.com/v1beta", key: "X-Goog-Api-Key", known: "gcp.gemini", badKey: `"API_KEY_INVALID"`, // with 400
-		native: []openai.Endpoint{openai.Contents, openai.ContentTokens},
-		form:   func(Server, Deployment) dialect.Server { return gemini.Server{} },
+		native: []openai.Endpoint{openai.Contents, openai.ContentTokens}, embeds: embedding.Batch,
+		form: func(Server, Deployment) dialect.Server { return gemini.Server{} },
 	},
 	Ollama: {
 		lines: true,
