@@ -25,7 +25,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-func TestGolden(t *testing.T) { dialecttest.Golden(t, Client, New(Options{Variant: VLLM})) }
+func TestGolden(t *testing.T) { dialecttest.Golden(t, "", Client, New(Options{Variant: VLLM})) }
 
 func FuzzReadRequest(f *testing.F) {
 	dialecttest.FuzzReadRequest(f, Client, dialecttest.Seeds("request")...)

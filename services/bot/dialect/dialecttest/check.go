@@ -177,10 +177,10 @@ func Read(r dialect.Reader, stream []byte) (fold dialect.Fold, err error) {
 	}
 }
 
-// Golden compares what two forms make of the files of testdata with the files' other sections. A file has a section
+// Golden compares what two forms make of the files of testdata/FOLDER with the files' other sections. A file has a section
 // "request", "answer" or "stream", as a client or a server sends it.
-func Golden(t *testing.T, c dialect.Client, s dialect.Server) {
-	names, _ := filepath.Glob("testdata/*.txtar")
+func Golden(t *testing.T, folder string, c dialect.Client, s dialect.Server) {
+	names, _ := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(name)
@@ -251,6 +251,8 @@ func translate(c dialect.Client, s dialect.Server, in txtar.File, add func(secti
 		if err == nil && fold.Fault == nil {
 			fold.Answer.Events(func(e *dialect.Event) { stream = w.Append(stream, e) })
 			add("client", string(stream))
+		} else if err == nil {
+			add("client", string(w.Append(stream, &dialect.Event{Kind: dialect.Fault, Fault: *fold.Fault})))
 		}
 	}
 }

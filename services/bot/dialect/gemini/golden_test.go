@@ -7,11 +7,20 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"dyno/services/bot/dialect"
+	"dyno/services/bot/dialect/chat"
 	"dyno/services/bot/dialect/dialecttest"
+	"dyno/services/bot/dialect/gemini"
 	"dyno/services/bot/dialect/messages"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Golden(t, messages.Client{}, server) }
+func TestGolden(t *testing.T) { dialecttest.Golden(t, "", messages.Client{}, server) }
+
+// TestClientGolden: the form towards clients, with servers of two others behind it. A request has what its path says, too.
+func TestClientGolden(t *testing.T) {
+	for folder, s := range map[string]dialect.Server{"openai": chat.New(chat.Options{Variant: chat.OpenAI}), "anthropic": messages.Server{MaxTokens: 4096}} {
+		t.Run(folder, func(t *testing.T) { dialecttest.Golden(t, folder, gemini.Client{}, s) })
+	}
+}
 
 // seeds returns the first sections of golden files.
 func seeds(f *testing.F, section string) (list []string) {

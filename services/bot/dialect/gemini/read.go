@@ -88,7 +88,7 @@ func (r *request) parts(o *dialect.Object, role dialect.Role) (blocks []dialect.
 		case p.Has("functionCall") && role == dialect.Assistant:
 			r.in(p, "functionCall", func(o *dialect.Object) {
 				b.Kind, b.Name, b.Input = dialect.ToolCall, o.Required("name"), dialect.Arguments(string(o.Schema("args")))
-				b.ID = cmp.Or(o.Text("id"), fmt.Sprint("call_", r.calls)) // it may have none
+				b.ID = cmp.Or(o.Text("id"), fmt.Sprint("call_unnamed_", r.calls)) // it may have none, next to one that has call_1
 				r.calls, r.open = r.calls+1, append(r.open, b)
 			})
 		case p.Has("functionResponse") && role == dialect.User:

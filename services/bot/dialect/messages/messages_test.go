@@ -70,7 +70,7 @@ func without(r *dialect.Request, features ...dialect.Feature) *dialect.Request {
 	return &c
 }
 
-func TestGolden(t *testing.T) { dialecttest.Golden(t, Client{}, server) }
+func TestGolden(t *testing.T) { dialecttest.Golden(t, "", Client{}, server) }
 
 func TestFeatures(t *testing.T) {
 	dialecttest.Features(t, server, map[dialect.Feature]string{

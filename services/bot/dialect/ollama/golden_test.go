@@ -12,7 +12,7 @@ import (
 	"dyno/services/bot/dialect/messages"
 )
 
-func TestGolden(t *testing.T) { dialecttest.Golden(t, messages.Client{}, server) }
+func TestGolden(t *testing.T) { dialecttest.Golden(t, "", messages.Client{}, server) }
 
 // seeds returns the first sections of golden files.
 func seeds(f *testing.F, section string) (list []string) {

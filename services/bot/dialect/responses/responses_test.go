@@ -22,7 +22,7 @@ func TestRoundTrips(t *testing.T) {
 	dialecttest.RoundTrips(t, Client, Server, form, func(r *dialect.Request) { r.IncludeUsage = true })
 }
 
-func TestGolden(t *testing.T) { dialecttest.Golden(t, Client, Server) }
+func TestGolden(t *testing.T) { dialecttest.Golden(t, "", Client, Server) }
 
 func FuzzReadRequest(f *testing.F) {
 	dialecttest.FuzzReadRequest(f, Client, dialecttest.Seeds("request")...)
