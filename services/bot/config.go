@@ -237,7 +237,7 @@ type Config struct {
 	Redis        string          `yaml:"redis" otherwise:"this process" doc:"Redis for sessions and limits: host:port, unix:PATH, redis://host:port/db or, with TLS, rediss://host:port/db"`
 	RedisFile    secretfile.Text `yaml:"redis_file" doc:"the file of Redis's address that has a password: redis://user:password@host:port/db or, with TLS, rediss://…; it excludes redis"`
 	LimitsOutage Outage          `yaml:"limits_outage" oneof:"refuse local" default:"refuse" doc:"of requests while Redis does not answer; local: each gateway counts by itself, from zero"`
-	Retention    Retention       `yaml:"retention" doc:"for how many days the archive keeps what; what is older is deleted within hours"`
+	Retention    Retention       `yaml:"retention" doc:"for how many days the archive keeps what; what is older is deleted within hours. Memory keeps what has room"`
 	StoreTimeout time.Duration   `yaml:"store_timeout" range:"10ms..5m" default:"3s" doc:"of one operation of a store; with Redis, less than session_wait"`
 	// Batch bounds the records that wait for the archive. Beyond that requests are refused.
 	Batch store.BatchConfig

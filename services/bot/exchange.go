@@ -62,7 +62,7 @@ type exchange struct {
 	first     time.Duration // from the request to the first byte of the answer
 	free      bool          // nothing is charged for it
 	held      budget.Grant  // of the answer
-	told      bool          // limits of the key are in the header
+	limited   bool          // limits of the key are in the header
 	log       *loggedText   // of the answer; nil logs none
 	out       *reply.Writer // of a stream
 	unsettled *store.Object // may go on at its upstream, which says later what it has used; nil is nothing
@@ -245,14 +245,14 @@ func (x *exchange) take(ctx context.Context, r *store.Reservation, now time.Time
 		if !away {
 			key.reached(reached, now)
 		}
-		x.tell([]store.Limit{reached.Limit}, []int64{reached.Used}, now)
+		x.showLimits([]store.Limit{reached.Limit}, []int64{reached.Used}, now)
 		return beyond(reached, reached.RetryAfter)
 	case errors.Is(err, store.ErrBusy):
 		return refusedBusy(ctx)
 	case err != nil:
 		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
 	case r != nil:
-		x.tell(r.Limits, r.Used, now)
+		x.showLimits(r.Limits, r.Used, now)
 		if !away {
 			x.counted = r.Limits
 		}

@@ -322,13 +322,13 @@ func (g *Gateway) openMetrics() error {
 	return nil
 }
 
-// openBackground starts what goes on without requests. Only in an archive that outlives the gateway are parts of answers of use.
+// openBackground starts what goes on without requests.
 func (g *Gateway) openBackground() error {
 	g.untilClose(func() { wait.Every(g.alive, settleEvery, func() { g.settleDue(time.Now()) }) })
 	if g.cfg.Archive != ArchiveMemory {
 		g.untilClose(func() { wait.Every(g.alive, noteEvery, g.noteDeliveries) })
+		g.untilClose(func() { wait.Every(g.alive, expireEvery, g.expire) })
 	}
-	g.untilClose(func() { wait.Every(g.alive, expireEvery, g.expire) })
 	return nil
 }
 

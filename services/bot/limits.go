@@ -125,13 +125,13 @@ func (x *exchange) spent() *reply.Refusal {
 	if refused != nil {
 		x.g.stats.Limited(string(store.Requests))
 		e := x.who.key.spent.Load().limit
-		x.tell([]store.Limit{e.Limit}, []int64{e.Used}, x.began)
+		x.showLimits([]store.Limit{e.Limit}, []int64{e.Used}, x.began)
 	}
 	return refused
 }
 
-// tell sets the header fields that tell the limits of requests and of tokens, each time the one with the least left.
-func (x *exchange) tell(limits []store.Limit, used []int64, now time.Time) {
+// showLimits sets the header fields about limits of requests and of tokens: of each, about the one with the least left.
+func (x *exchange) showLimits(limits []store.Limit, used []int64, now time.Time) {
 	for _, r := range []store.Resource{store.Requests, store.Tokens} {
 		at, least := -1, int64(math.MaxInt64)
 		for i, l := range limits {
@@ -142,7 +142,7 @@ func (x *exchange) tell(limits []store.Limit, used []int64, now time.Time) {
 		if at < 0 {
 			continue
 		}
-		x.told = true
+		x.limited = true
 		l, ends := limits[at], limits[at].Start(now).Add(limits[at].Window)
 		name, reset := "X-Ratelimit-%[1]s-%[2]s", ends.Sub(now).Truncate(time.Millisecond).String()
 		if reply.FormOf(x.r.URL.Path) == openai.Messages {
@@ -157,9 +157,9 @@ func (x *exchange) tell(limits []store.Limit, used []int64, now time.Time) {
 	}
 }
 
-// passed returns fields of an upstream's header: without its limits, if the key's own are told.
+// passed returns fields of an upstream's header: without its limits, if it has the key's own.
 func (x *exchange) passed(h http.Header) http.Header {
-	if x.told {
+	if x.limited {
 		h = maps.Clone(h)
 		maps.DeleteFunc(h, upstream.IsLimit)
 	}
@@ -206,7 +206,7 @@ func (x *exchange) affords(least store.Cost) *reply.Refusal {
 			g.stats.Limited(string(l.Resource))
 			e := store.Beyond(l, used[i], now)
 			key.reached(e, now)
-			x.tell(limits, used, now)
+			x.showLimits(limits, used, now)
 			return beyond(e, e.RetryAfter)
 		}
 	}

@@ -111,7 +111,7 @@ func TestMessagesFaults(t *testing.T) {
 	}, func(c *Config) { c.MaxBodyBytes, c.Upstream.Attempts, c.Upstream.Failures = 1000, 1, 100 })
 	says := func(system string) string { return strings.Replace(toMessages, "{", `{"system":"`+system+`",`, 1) }
 	// In a stream, the client learns that the answer is not complete.
-	for system, want := range map[string]string{"cut": `{"error":{"message":"upstream up: the stream was cut","type":"api_error"},"request_id":"ID","type":"error"}`, "fail": `{"request_id":"ID","type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`} {
+	for system, want := range map[string]string{"cut": `{"error":{"message":"upstream up: the stream was cut","type":"api_error"},"request_id":"ID","type":"error"}`, "fail": `{"error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"ID","type":"error"}`} {
 		_, text, h := b.headed("/v1/messages", says(system), nil)
 		list := frames(t, strings.NewReader(text))
 		if last := list[len(list)-1]; last.name != "error" || last.data != strings.Replace(want, "ID", h.Get("X-Dyno-Id"), 1) || strings.Contains(text, "[DONE]") {

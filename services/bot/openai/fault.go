@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -146,39 +145,14 @@ func (c Codec) kind(value json.RawMessage) string {
 	return text
 }
 
-// WithID returns an event that ends a stream by an error with the ID of the gateway's request, where AppendFailure has it.
-// One that has an ID keeps it.
+// WithID returns an event that ends a stream by an error with the ID of the gateway's request. One that has an ID keeps it.
 func (f Frame) WithID(id string) Frame {
-	s, at, null, has := scanner{b: f.Data}, 0, 0, false
-	known := func() bool {
-		if s.sees() == 'n' {
-			null = s.at
-		} else {
-			has = true
-		}
-		return s.skip()
-	}
-	in := func(of map[string]func() bool) func() bool {
-		return func() bool {
-			if s.sees() != '{' {
-				return s.skip()
-			}
-			at, null = s.at+1, 0
-			return s.pick(of)
-		}
-	}
-	fault := in(map[string]func() bool{"request_id": known})
-	response := func() bool { return s.pick(map[string]func() bool{"error": fault}) }
-	if !in(map[string]func() bool{"request_id": known, "response": response})() || at == 0 || has {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(f.Data, &fields) != nil || fields == nil || says(fields["request_id"]) {
 		return f
 	}
-	text, end := strconv.Quote(id), null+len("null")
-	if rest := (scanner{b: f.Data, at: at}); null == 0 {
-		if text, null, end = `"request_id":`+text, at, at; rest.sees() != '}' {
-			text += ","
-		}
-	}
-	f.Data = bytes.ReplaceAll(slices.Replace(slices.Clone(f.Data), null, end, []byte(text)...), []byte{'\n'}, []byte{' '})
+	fields["request_id"] = strconv.AppendQuote(nil, id)
+	f.Data, _ = json.Marshal(fields) // it was JSON
 	f.Raw = AppendFrame(nil, string(f.Name), f.Data)
 	return f
 }

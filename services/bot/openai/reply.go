@@ -608,10 +608,10 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 	if start != nil {
 		name = failedEvent
 		event = map[string]any{
-			"type": name, "sequence_number": next,
+			"type": name, "sequence_number": next, "request_id": f.ID,
 			"response": map[string]any{
 				"id": start.ID, "object": "response", "created_at": start.Created, "model": start.Model, "status": "failed",
-				"error":  failure{cmp.Or(f.Code, "server_error"), f.Message, f.ID},
+				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
 				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
 				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
 			},
@@ -622,13 +622,6 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next
 		return b // strings and numbers always encode
 	}
 	return AppendFrame(b, name, data)
-}
-
-// A failure is the error of a failed response.
-type failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	ID      string `json:"request_id,omitempty"`
 }
 
 // optional returns nil for "".

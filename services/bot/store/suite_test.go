@@ -250,6 +250,9 @@ func TestUnfinished(t *testing.T) {
 // TestExpire: what is older than a time goes, a part at a time, and nothing else.
 func TestExpire(t *testing.T) {
 	each(t, archives, func(t *testing.T, a store.Archive) {
+		if _, ok := a.(*memory.Archive); ok {
+			return // it has bounds
+		}
 		for i := range 5 {
 			id, at := fmt.Sprint(i), epoch.Add(time.Duration(i+1)*time.Second)
 			write(t, a, store.Record{Turn: turn("s", int64(i+1), id), Entry: entry(id, at)})

@@ -31,7 +31,7 @@ func TestComesBack(t *testing.T) {
 		{503, nil, info, 12500 * time.Millisecond},
 		{429, map[string]string{"Retry-After": "3"}, info, 3 * time.Second},
 		{429, nil, `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"-1s"}]}}`, 0},
-		{429, nil, `{"error":{"details":{"retryDelay":"1s"}}}`, 0},
+		{429, nil, `{"error":{"message":"\"retryDelay\":\"1s\""}}`, 0},
 		{429, map[string]string{"X-Ratelimit-Remaining-Requests": "9", "X-Ratelimit-Reset-Requests": "6m0s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "1m20ms"}, "", time.Minute + 20*time.Millisecond}, // OpenAI
 		{429, map[string]string{"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "7"}, "", 7 * time.Second},                                                                                                     // Azure
 		{429, map[string]string{

@@ -17,6 +17,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -1176,6 +1177,43 @@ func passedOn(h http.Header) (passed http.Header) {
 		passed[name] = values[:1:1]
 	}
 	return passed
+}
+
+// retryDelay is the field of google.rpc.RetryInfo, in the details of an error.
+var retryDelay = regexp.MustCompile(`"retryDelay"\s*:\s*"([^"]+)"`)
+
+// comesBack returns how long an upstream wants not to be asked, by its error response; 0 is unknown. Sources, of 2026-11:
+// Retry-After (RFC 9110, section 10.2.3), retry-after-ms of Azure and OpenAI, google.rpc.RetryInfo of Gemini, and for status 429
+// x-ratelimit-reset-* of Azure and OpenAI and anthropic-ratelimit-*-reset.
+func comesBack(status int, h http.Header, body []byte, now time.Time) time.Duration {
+	wait := cmp.Or(pauseOf(h.Get("Retry-After-Ms")+"ms", now), pauseOf(h.Get("Retry-After"), now))
+	if said := retryDelay.FindSubmatch(body); wait == 0 && said != nil {
+		wait = pauseOf(string(said[1]), now)
+	}
+	if wait == 0 && status == http.StatusTooManyRequests {
+		for name, values := range h {
+			if strings.Contains(name, "Ratelimit-") && values[0] == "0" { // others are not why
+				wait = max(wait, pauseOf(h.Get(strings.Replace(name, "-Remaining", "-Reset", 1)), now))
+			}
+		}
+	}
+	return wait
+}
+
+// pauseOf reads a number of seconds, a duration such as 6m0s, or the time at which it ends; 0 for anything else.
+func pauseOf(text string, now time.Time) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
+	}
+	if err != nil {
+		at, err := http.ParseTime(text)
+		if err != nil {
+			at, _ = time.Parse(time.RFC3339, text) // the zero time has passed
+		}
+		d = at.Sub(now)
+	}
+	return min(max(d, 0), maxRetryAfter)
 }
 
 // whole reads a whole answer.

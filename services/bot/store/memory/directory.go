@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"dyno/services/bot/store"
 )
@@ -52,13 +51,6 @@ func (d *directory) Audits(_ context.Context, before int64, most int) ([]store.A
 	list := slices.Clone(d.audits[max(0, i-most):i])
 	slices.Reverse(list)
 	return list, nil
-}
-
-// expire removes the audits whose times go.
-func (d *directory) expire(goes func(time.Time) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.audits = slices.DeleteFunc(d.audits, func(a store.Audit) bool { return goes(a.At) })
 }
 
 // Await is store.Directory's: there is no other gateway.
