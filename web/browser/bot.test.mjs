@@ -570,12 +570,12 @@ test("the operator makes a key, limits it, rotates it and revokes it", patience,
 
   await visit(page, "Usage");
   const sums = page.getByRole("region", { name: "Usage" }).locator("tbody tr");
-  await sums.filter({ hasText: "app" }).waitFor();
+  await sums.filter({ hasText: "app" }).first().waitFor();
   await page.getByLabel("model").check();
   await page.getByLabel("day").check();
   await page.getByLabel("key").uncheck();
   const day = new Date().toISOString().slice(0, 10);
-  await sums.filter({ hasText: new RegExp(`^\\s*dyno-1\\s*${day}`) }).waitFor();
+  await sums.filter({ hasText: new RegExp(`^\\s*dyno-1\\s*${day}`) }).first().waitFor();
   await page.getByLabel("from").fill("2020-01-01");
   await page.getByRole("alert").waitFor(); // of more days than there may be
   await page.getByLabel("from").fill(day);
