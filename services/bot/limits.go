@@ -130,9 +130,22 @@ func (x *exchange) spent() *reply.Refusal {
 	return refused
 }
 
+// limitFields are the header fields about what limits count, in OpenAI's form and in Anthropic's: the limit, what remains,
+// and when it is whole again. The names are canonical: http.Header would make them so for each answer.
+var limitFields = map[store.Resource][2][3]string{
+	store.Requests: {
+		{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{"Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	},
+	store.Tokens: {
+		{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+		{"Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+	},
+}
+
 // showLimits sets the header fields about limits of requests and of tokens: of each, about the one with the least left.
 func (x *exchange) showLimits(limits []store.Limit, used []int64, now time.Time) {
-	for _, r := range []store.Resource{store.Requests, store.Tokens} {
+	for r, forms := range limitFields {
 		at, least := -1, int64(math.MaxInt64)
 		for i, l := range limits {
 			if left := max(l.Amount-used[i], 0); l.Resource == r && left < least {
@@ -144,15 +157,17 @@ func (x *exchange) showLimits(limits []store.Limit, used []int64, now time.Time)
 		}
 		x.limited = true
 		l, ends := limits[at], limits[at].Start(now).Add(limits[at].Window)
-		name, reset := "X-Ratelimit-%[1]s-%[2]s", ends.Sub(now).Truncate(time.Millisecond).String()
+		names, values := forms[0], []string{strconv.FormatInt(l.Amount, 10), strconv.FormatInt(least, 10), ""}
 		if reply.FormOf(x.r.URL.Path) == openai.Messages {
-			name, reset = "Anthropic-Ratelimit-%[2]s-%[1]s", ends.UTC().Format(time.RFC3339)
+			names, values[2] = forms[1], ends.UTC().Format(time.RFC3339)
+		} else {
+			values[2] = ends.Sub(now).Truncate(time.Millisecond).String()
 		}
 		h := x.w.Header()
-		h.Set(fmt.Sprintf(name, "limit", r), strconv.FormatInt(l.Amount, 10))
-		h.Set(fmt.Sprintf(name, "remaining", r), strconv.FormatInt(least, 10))
-		if l.Window > 0 {
-			h.Set(fmt.Sprintf(name, "reset", r), reset)
+		for i, name := range names {
+			if i < 2 || l.Window > 0 {
+				h[name] = values[i : i+1 : i+1]
+			}
 		}
 	}
 }
