@@ -136,9 +136,14 @@ func (w *walker) note(r Reference, id string) {
 // references returns the IDs of objects in the fields of a request, in the order of their paths. The error is a *RequestError.
 func references(fields map[string]json.RawMessage, in *place) (list []Reference, _ error) {
 	for name, value := range fields {
-		w, p := walker{scanner: scanner{b: value}}, in.below[name]
-		ok := p == nil || !p.mayHave(value) || w.references(p)
-		if w.scanner = (scanner{b: value}); ok && (name == "input" || name == "items") {
+		p, items := in.below[name], name == "input" || name == "items"
+		may := p != nil && p.mayHave(value)
+		if !may && !items {
+			continue
+		}
+		w := walker{scanner: scanner{b: value}}
+		ok := !may || w.references(p)
+		if w.scanner = (scanner{b: value}); ok && items {
 			_, ok = w.anyElement((*walker).refers)
 		}
 		if list = append(list, w.found...); !ok || len(list) > maxReferences {
