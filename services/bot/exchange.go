@@ -65,6 +65,7 @@ type exchange struct {
 	limited   bool          // limits of the key are in the header
 	log       *loggedText   // of the answer; nil logs none
 	out       *reply.Writer // of a stream
+	event     eventTimes    // of a stream, which does not have them on its stack while it waits
 	unsettled *store.Object // may go on at its upstream, which says later what it has used; nil is nothing
 	counted   []store.Limit // of the coordinator's
 }
@@ -159,6 +160,15 @@ type loggedText struct {
 func (l *loggedText) add(piece string) {
 	if l != nil && len(l.text) <= l.most {
 		l.text = l.stream.Write(l.text, piece)
+	}
+}
+
+// addEvent adds the text of a stream's event.
+func (l *loggedText) addEvent(e *openai.Event) {
+	for _, d := range e.Deltas {
+		if d.Choice == 0 {
+			l.add(d.Text)
+		}
 	}
 }
 
@@ -399,7 +409,6 @@ func (x *exchange) pass(each func(e *openai.Event, more bool)) {
 	defer x.deliver(s.Progress)()
 	g.stats.Streams.Add(1)
 	defer g.stats.Streams.Add(-1)
-	var last passed
 	for {
 		e, err := s.Next()
 		if err != nil {
@@ -408,26 +417,22 @@ func (x *exchange) pass(each func(e *openai.Event, more bool)) {
 			}
 			return
 		}
-		last.begin()
-		for _, d := range e.Deltas {
-			if d.Choice == 0 {
-				x.log.add(d.Text)
-			}
-		}
+		x.event.begin()
+		x.log.addEvent(e)
 		each(e, s.More())
 		if x.out.Gone {
 			x.ctx.Leave()
 		}
-		last.end(g.stats)
+		x.event.end(g.stats)
 	}
 }
 
-// passed is when an event came and went, and the one before it.
-type passed struct{ came, went, cameBefore time.Time }
+// eventTimes are when an event came and went, and the one before it.
+type eventTimes struct{ came, went, cameBefore time.Time }
 
-func (p *passed) begin() { p.cameBefore, p.came = p.came, time.Now() }
+func (p *eventTimes) begin() { p.cameBefore, p.came = p.came, time.Now() }
 
-func (p *passed) end(stats *metrics.Stats) {
+func (p *eventTimes) end(stats *metrics.Stats) {
 	now := time.Now()
 	stats.Event.Observe(now.Sub(p.came).Seconds())
 	if !p.cameBefore.IsZero() {
