@@ -17,20 +17,9 @@ dyno=${DYNO:-$PWD/bin/dyno}
 all=0-$(($(nproc) - 1))
 . bench/required.sh
 . bench/bot.sh
-required jq curl taskset redis-server "$dyno" "${dyno%/*}/dyno-bot"
-postgres=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
-required "${postgres:-/usr/lib/postgresql}/initdb"
+required jq curl taskset redis-server "$dyno" "${dyno%/*}/dyno-bot" "$postgres/initdb"
 dir=$(mktemp -d)
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
-
-# PostgreSQL does not run as root.
-as=()
-if [ "$(id -u)" -eq 0 ]; then
-	as=(setpriv --reuid postgres --regid postgres --clear-groups)
-	chmod 755 "$dir"
-fi
-mkdir "$dir/pg"
-[ ${#as[@]} -eq 0 ] || chown postgres "$dir/pg"
 
 # tree PROCESS: the CPU time of a process and of its children that are there, in seconds.
 tree() { { echo "$1"; ps -o pid= --ppid "$1" || true; } | while read -r p; do cpu_of "$p" 2>/dev/null || true; done | awk '{s += $1} END {print s}'; }
@@ -74,8 +63,7 @@ row "embedded, chat" "http://127.0.0.1:$((port + 10))/v1/chat/completions" "$(ch
 row "embedded, turn" "http://127.0.0.1:$((port + 10))/v1/bot/chat" "$turn" gateway "$bot" "model server" "$model"
 kill "$bot"
 
-"${as[@]}" "$postgres/initdb" -D "$dir/pg/data" -A trust -U bot >>"$dir/log" 2>&1
-on "$all" "${as[@]}" "$postgres/postgres" -D "$dir/pg/data" -k "$dir/pg" -p $((port + 32)) -c listen_addresses=127.0.0.1
+on_postgres "$all" $((port + 32))
 database=$started
 on "$all" redis-server --port $((port + 33)) --bind 127.0.0.1 --dir "$dir" --save "" --appendonly yes --appendfsync everysec
 redis=$started

@@ -17,22 +17,11 @@ dyno=${DYNO:-$PWD/bin/dyno}
 all=0-$(($(nproc) - 1))
 . bench/required.sh
 . bench/bot.sh
-required jq curl taskset python3 redis-server "$dyno" "${dyno%/*}/dyno-bot"
-postgres=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
-required "${postgres:-/usr/lib/postgresql}/initdb"
+required jq curl taskset python3 redis-server "$dyno" "${dyno%/*}/dyno-bot" "$postgres/initdb"
 dir=$(mktemp -d)
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 
-# PostgreSQL does not run as root.
-as=()
-if [ "$(id -u)" -eq 0 ]; then
-	as=(setpriv --reuid postgres --regid postgres --clear-groups)
-	chmod 755 "$dir"
-fi
-mkdir "$dir/pg"
-[ ${#as[@]} -eq 0 ] || chown postgres "$dir/pg"
-"${as[@]}" "$postgres/initdb" -D "$dir/pg/data" -A trust -U bot >>"$dir/log" 2>&1
-on "$all" "${as[@]}" "$postgres/postgres" -D "$dir/pg/data" -k "$dir/pg" -p $((port + 2)) -c listen_addresses=127.0.0.1
+on_postgres "$all" $((port + 2))
 on "$all" redis-server --port $((port + 3)) --bind 127.0.0.1 --dir "$dir" --save "" --appendonly yes --appendfsync everysec
 on "$all" "$dyno" serve llm --listen "127.0.0.1:$port" --admin "127.0.0.1:$((port + 1))" --tokens 8 --inter-token 20ms
 ready "$port" $((port + 1)) $((port + 2)) $((port + 3))

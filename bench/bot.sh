@@ -35,6 +35,24 @@ on() {
 	running+=("$started")
 }
 
+# postgres is the folder of PostgreSQL's programs.
+postgres=$(compgen -G '/usr/lib/postgresql/*/bin' | tail -n 1 || true)
+postgres=${postgres:-/usr/lib/postgresql}
+
+# on_postgres CPUS PORT: starts PostgreSQL in $dir/pg, for the user bot and without a password; its process is $started.
+# It does not run as root.
+on_postgres() {
+	local as=()
+	mkdir "$dir/pg"
+	if [ "$(id -u)" -eq 0 ]; then
+		as=(setpriv --reuid postgres --regid postgres --clear-groups)
+		chmod 755 "$dir"
+		chown postgres "$dir/pg"
+	fi
+	"${as[@]}" "$postgres/initdb" -D "$dir/pg/data" -A trust -U bot >>"$dir/log" 2>&1
+	on "$1" "${as[@]}" "$postgres/postgres" -D "$dir/pg/data" -k "$dir/pg" -p "$2" -c listen_addresses=127.0.0.1
+}
+
 # ready PORT…: waits until all of them accept connections.
 ready() {
 	local port tries
