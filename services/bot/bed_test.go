@@ -314,6 +314,7 @@ func onServers(t testing.TB) func(*Config) {
 	name := strings.Split(t.Name(), "/")
 	if test := strings.Join(name[:min(len(name), 2)], "/"); emptied != test {
 		emptied = test
+		t.Cleanup(func() { emptied = "" }) // it may run again
 		if err := errors.Join(storetest.Clear(t.Context(), url), storetest.ClearRedis(t.Context(), address)); err != nil {
 			t.Fatal(err)
 		}

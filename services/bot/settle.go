@@ -107,7 +107,10 @@ func (g *Gateway) settleDue(now time.Time) {
 			if age := now.Sub(o.At); age < settleDays {
 				next = now.Add(min(max(age/2, leastPause), mostPause))
 			}
-			if first, err = g.archive.Bill(ctx, o, o.Bill, next); first {
+			if first, err = g.archive.Bill(ctx, o, o.Bill, next); err != nil {
+				break
+			}
+			if first {
 				looks.Go(func() { g.look(o) })
 			}
 		}
